@@ -1,0 +1,63 @@
+#include "base/dtype.h"
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+namespace llm {
+namespace {
+
+struct DTypeInfo {
+  std::string_view name;
+  int bits;
+};
+
+// Indexed by DType.
+constexpr std::array<DTypeInfo, 22> kInfo = {{
+    {"BOOL", 8},    {"U8", 8},          {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8},
+    {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},
+    {"F16", 16},    {"BF16", 16},       {"I32", 32},        {"U32", 32},    {"F32", 32},
+    {"I64", 64},    {"U64", 64},        {"F64", 64},        {"C64", 64},    {"F4", 4},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6},
+}};
+
+}  // namespace
+
+int bits_of(DType dtype) { return kInfo[static_cast<size_t>(dtype)].bits; }
+
+std::string_view name_of(DType dtype) { return kInfo[static_cast<size_t>(dtype)].name; }
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (size_t i = 0; i < kInfo.size(); ++i) {
+    if (kInfo[i].name == name) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+float to_float(F16 x) {
+  const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16;
+  const int exponent = (x.bits >> 10) & 0x1f;
+  const uint32_t mantissa = x.bits & 0x3ffu;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0) {
+    const float magnitude = std::ldexp(static_cast<float>(mantissa), -24);
+    return sign ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | static_cast<uint32_t>(exponent + 112) << 23 | mantissa << 13);
+}
+
+F16 to_f16(float x) {
+  const uint32_t u = std::bit_cast<uint32_t>(x);
+  const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
+  const uint32_t magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};
+  if (magnitude >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // >= 65520
+  if (magnitude < 0x38800000u) {  // below the smallest normal 2^-14: units of 2^-24
+    const float units = std::ldexp(std::bit_cast<float>(magnitude), 24);
+    return {static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(units)))};
+  }
+  const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1);
+  return {static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
+}
+
+}  // namespace llm
