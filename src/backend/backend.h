@@ -1,0 +1,113 @@
+// The seven operations of which a decoder is made. Every public operation checks its shapes once,
+// reports its stages to the observer, and calls the backend's own do_*.
+//
+// The layer that an operation belongs to serves only its report.
+//
+// Rows are flat: T tokens of all sequences, never padded. Hidden states and the operands between
+// operations are float32; what a matrix product rounds its operand to is the backend's `--act`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/batch.h"
+#include "backend/linear.h"
+#include "backend/observer.h"
+#include "backend/sampling.h"
+#include "base/tensor.h"
+
+namespace llm {
+
+/// What activations are rounded to before a matrix product.
+enum class ActDType { kF32, kBF16 };
+
+/// "f32", "bf16".
+std::string_view name_of(ActDType act);
+
+/// Attention of one layer.
+struct AttentionParams {
+  int64_t layer = 0;
+  int64_t num_attention_heads = 0;
+  int64_t num_key_value_heads = 0;
+  int64_t head_dim = 0;
+  const Norm* q_norm = nullptr;  // over head_dim, before the rotation; or none
+  const Norm* k_norm = nullptr;
+  /// cos and sin of every position: [max_positions, head_dim / 2], attention factor applied.
+  /// Pair i of a head is (x[i], x[i + head_dim / 2]), as Hugging Face's rotate_half has it.
+  const float* rope_cos = nullptr;
+  const float* rope_sin = nullptr;
+  int64_t max_positions = 0;
+
+  int64_t q_size() const { return num_attention_heads * head_dim; }
+  int64_t kv_size() const { return num_key_value_heads * head_dim; }
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// "cpu", "shape".
+  virtual std::string_view name() const = 0;
+  /// The instruction set or device architecture in use, for reports.
+  virtual std::string isa() const = 0;
+  virtual ActDType act() const = 0;
+  /// False where no arithmetic is done and outputs hold nothing.
+  virtual bool computes() const { return true; }
+
+  /// Not owned; null for none. Set between steps only.
+  void set_observer(Observer* observer) { observer_ = observer; }
+
+  /// hidden[T, H] = table[input_ids].
+  void embed(Tensor hidden, const Embedding& table, const Batch& batch);
+
+  /// qkv[T, n] = linear(rms_norm(hidden[T, H])).
+  void norm_qkv(Tensor qkv, ConstTensor hidden, const Norm& norm, const Linear& linear,
+                const Batch& batch, int64_t layer);
+
+  /// Per head: q/k norm, rotation, append of k and v to the cache, causal attention over the
+  /// sequence's cached tokens. qkv[T, q + 2 kv], out[T, q].
+  void attention(Tensor out, ConstTensor qkv, const AttentionParams& params, const KvCache& cache,
+                 const Batch& batch);
+
+  /// hidden[T, n] += linear(x[T, k]).
+  void linear_add(Tensor hidden, ConstTensor x, const Linear& linear, const Batch& batch,
+                  int64_t layer);
+
+  /// out[T, I] = silu(gate) * up, where [gate, up] = linear(rms_norm(hidden)); linear has the two
+  /// parts gate_proj and up_proj of I rows each.
+  void norm_gate_up_silu(Tensor out, ConstTensor hidden, const Norm& norm, const Linear& linear,
+                         const Batch& batch, int64_t layer);
+
+  /// logits[R, V] = linear(rms_norm(hidden[logits_indices])).
+  void norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, const Linear& linear,
+                 const Batch& batch);
+
+  /// ids[R] = the next token of each row of logits[R, V].
+  void sample(std::span<int32_t> ids, ConstTensor logits, std::span<const SampleRow> rows);
+
+ protected:
+  virtual void do_embed(Tensor hidden, const Embedding& table, const Batch& batch) = 0;
+  virtual void do_norm_qkv(Tensor qkv, ConstTensor hidden, const Norm& norm, const Linear& linear,
+                           const Batch& batch) = 0;
+  virtual void do_attention(Tensor out, ConstTensor qkv, const AttentionParams& params,
+                            const KvCache& cache, const Batch& batch) = 0;
+  virtual void do_linear_add(Tensor hidden, ConstTensor x, const Linear& linear,
+                             const Batch& batch) = 0;
+  virtual void do_norm_gate_up_silu(Tensor out, ConstTensor hidden, const Norm& norm,
+                                    const Linear& linear, const Batch& batch) = 0;
+  virtual void do_norm_head(Tensor logits, ConstTensor hidden, const Norm& norm,
+                            const Linear& linear, const Batch& batch) = 0;
+  virtual void do_sample(std::span<int32_t> ids, ConstTensor logits,
+                         std::span<const SampleRow> rows) = 0;
+
+ private:
+  template <typename MakeStage, typename Run>
+  void observed(MakeStage make_stage, ConstTensor output, Run run);
+
+  Observer* observer_ = nullptr;
+};
+
+}  // namespace llm

@@ -1,0 +1,302 @@
+// Bodies of matmul_kernels.h over a vector type V: one of vec_*.h with the additions listed in
+// matmul_avx512-inl.h. Included once per instruction set; all of it is local to that object.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/vec_exp.h"
+
+namespace llm {
+namespace {
+
+/// One step of the float path.
+template <typename V>
+struct Fma {
+  static typename V::F32 step(typename V::F32 acc, typename V::U32 w, typename V::U32 x) {
+    return V::fma(V::as_floats(w), V::as_floats(x), acc);
+  }
+};
+
+/// One step of the pair path.
+template <typename V>
+struct Dot {
+  static typename V::F32 step(typename V::F32 acc, typename V::U32 w, typename V::U32 x) {
+    return V::dot(acc, w, x);
+  }
+};
+
+/// What the 32-bit words of a weight row become: kSteps vectors, in order of k.
+template <typename V, WeightFormat kFormat>
+struct Format;
+
+template <typename V>
+struct Format<V, WeightFormat::kF32> {
+  using Op = Fma<V>;
+  static constexpr int kSteps = 1;
+  static void expand(typename V::U32 word, typename V::U32* out) { out[0] = word; }
+};
+
+template <typename V>
+struct Format<V, WeightFormat::kBF16> {
+  using Op = Fma<V>;
+  static constexpr int kSteps = 2;
+  static void expand(typename V::U32 word, typename V::U32* out) {
+    out[0] = V::low_to_high(word);
+    out[1] = V::keep_high(word);
+  }
+};
+
+template <typename V>
+struct Format<V, WeightFormat::kF16> {
+  using Op = Fma<V>;
+  static constexpr int kSteps = 2;
+  static void expand(typename V::U32 word, typename V::U32* out) {
+    out[0] = V::widen_low_halves(word);
+    out[1] = V::widen_low_halves(V::high_to_low(word));
+  }
+};
+
+template <typename V>
+struct Format<V, WeightFormat::kBF16Pairs> {
+  using Op = Dot<V>;
+  static constexpr int kSteps = 1;
+  static void expand(typename V::U32 word, typename V::U32* out) { out[0] = word; }
+};
+
+constexpr int64_t kWordBytes = 4;
+
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+inline int64_t words_of(const WeightRows& w) { return (w.row_bytes + kWordBytes - 1) / kWordBytes; }
+
+/// Words [word, word + kLanes) of rows [row, row + kLanes), transposed; zeros where the matrix
+/// ends.
+template <typename V>
+inline void load_block(const WeightRows& w, int64_t row, int64_t word, typename V::U32* out) {
+  constexpr int64_t kBytes = V::kLanes * kWordBytes;
+  const char* from = w.data + row * w.row_bytes + word * kWordBytes;
+  const int64_t bytes = w.row_bytes - word * kWordBytes;
+  if (row + V::kLanes <= w.rows && bytes >= kBytes) {
+    V::transpose(from, w.row_bytes, out);
+    return;
+  }
+  alignas(64) char edge[V::kLanes * kBytes] = {};
+  for (int64_t r = 0; r < smaller(V::kLanes, w.rows - row); ++r) {
+    std::memcpy(edge + r * kBytes, from + r * w.row_bytes,
+                static_cast<size_t>(smaller(bytes, kBytes)));
+  }
+  V::transpose(edge, kBytes, out);
+}
+
+/// kDirectVectors vectors of outputs from `row` on, by kRows rows of x.
+template <typename V, typename F, int kRows>
+inline void direct_block(float* out, int64_t out_stride, const WeightRows& w, int64_t row,
+                         const uint32_t* x) {
+  constexpr int kVectors = V::kDirectVectors;
+  constexpr int kOutputs = kVectors * V::kLanes;
+  typename V::F32 acc[kVectors][kRows];
+  for (auto& of_vector : acc) {
+    for (auto& a : of_vector) a = V::zero();
+  }
+  const auto take = [&](int v, typename V::U32 word, const uint32_t* at) {
+    typename V::U32 steps[F::kSteps];
+    F::expand(word, steps);
+    for (int t = 0; t < F::kSteps; ++t) {
+      for (int i = 0; i < kRows; ++i) {
+        acc[v][i] = F::Op::step(acc[v][i], steps[t], V::set1_word(at + t * kRows + i));
+      }
+    }
+  };
+  // The rows after these are the next piece of one contiguous stream.
+  const char* ahead = w.data + (row + kOutputs) * w.row_bytes;
+  const int64_t words = words_of(w);
+  for (int64_t word = 0; word < words; word += V::kLanes) {
+    const uint32_t* at = x + word * F::kSteps * kRows;
+    const int64_t count = smaller(V::kLanes, words - word);
+    for (int v = 0; v < kVectors; ++v) {
+      typename V::U32 block[V::kLanes];
+      load_block<V>(w, row + v * V::kLanes, word, block);
+      for (int i = 0; i < V::kLanes * V::kLanes * kWordBytes; i += 64) {
+        __builtin_prefetch(ahead + i, 0, 2);
+      }
+      ahead += V::kLanes * V::kLanes * kWordBytes;
+      if (count == V::kLanes) {
+        for (int s = 0; s < V::kLanes; ++s) take(v, block[s], at + s * F::kSteps * kRows);
+      } else {
+        for (int64_t s = 0; s < count; ++s) take(v, block[s], at + s * F::kSteps * kRows);
+      }
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    for (int i = 0; i < kRows; ++i) V::store(out + i * out_stride + v * V::kLanes, acc[v][i]);
+  }
+}
+
+template <typename V, WeightFormat kFormat, int kRows>
+void direct_tile(float* out, int64_t out_stride, const WeightRows& w, const uint32_t* x) {
+  for (int64_t row = 0; row < w.rows; row += V::kDirectVectors * V::kLanes) {
+    direct_block<V, Format<V, kFormat>, kRows>(out + row, out_stride, w, row, x);
+  }
+}
+
+template <typename V, WeightFormat kFormat>
+void make_panels(uint32_t* panels, const WeightRows& w) {
+  using F = Format<V, kFormat>;
+  constexpr int64_t kOutputs = V::kPanelVectors * V::kLanes;
+  const int64_t words = words_of(w);
+  for (int64_t first = 0; first < w.rows; first += kOutputs) {
+    for (int64_t row = first; row < first + kOutputs; row += V::kLanes) {
+      uint32_t* to = panels + first * words * F::kSteps + (row - first);
+      const char* ahead = w.data + (row + V::kLanes) * w.row_bytes;
+      for (int64_t word = 0; word < words; word += V::kLanes) {
+        typename V::U32 block[V::kLanes];
+        load_block<V>(w, row, word, block);
+        for (int i = 0; i < V::kLanes * V::kLanes * kWordBytes; i += 64) {
+          __builtin_prefetch(ahead + i, 0, 2);
+        }
+        ahead += V::kLanes * V::kLanes * kWordBytes;
+        const int64_t count = smaller(V::kLanes, words - word);
+        for (int64_t s = 0; s < count; ++s) {
+          typename V::U32 steps[F::kSteps];
+          F::expand(block[s], steps);
+          for (int t = 0; t < F::kSteps; ++t) {
+            V::store_words(to, steps[t]);
+            to += kOutputs;
+          }
+        }
+      }
+    }
+  }
+}
+
+template <typename V, typename Op, int kRows>
+void panel_tile(float* out, int64_t out_stride, const uint32_t* panels, int64_t outputs,
+                const uint32_t* x, int64_t steps, const char* prefetch) {
+  constexpr int kVectors = V::kPanelVectors;
+  constexpr int kOutputs = kVectors * V::kLanes;
+  for (int64_t j = 0; j < outputs; j += kOutputs) {
+    const uint32_t* w = panels + j * steps;
+    typename V::F32 acc[kVectors][kRows];
+    for (auto& of_vector : acc) {
+      for (auto& a : of_vector) a = V::zero();
+    }
+    for (int64_t s = 0; s < steps; ++s) {
+      typename V::U32 weights[kVectors];
+      for (int v = 0; v < kVectors; ++v) {
+        weights[v] = V::load_words(w + s * kOutputs + v * V::kLanes);
+      }
+      if (prefetch != nullptr) {
+        for (int i = 0; i < kOutputs * kWordBytes; i += 64) __builtin_prefetch(prefetch + i, 0, 2);
+        prefetch += kOutputs * kWordBytes;
+      }
+      for (int i = 0; i < kRows; ++i) {
+        const typename V::U32 value = V::set1_word(x + s * kRows + i);
+        for (int v = 0; v < kVectors; ++v) acc[v][i] = Op::step(acc[v][i], weights[v], value);
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      for (int i = 0; i < kRows; ++i) {
+        V::store(out + i * out_stride + j + v * V::kLanes, acc[v][i]);
+      }
+    }
+  }
+}
+
+enum class Rounding { kNone, kBF16, kBF16Pairs };
+
+/// Words [word, word + kLanes) of one row of x, zeros past k.
+template <typename V, Rounding kRounding>
+inline void words_of_x(uint32_t* to, const float* x, int64_t word, int64_t k) {
+  constexpr int kPerWord = kRounding == Rounding::kBF16Pairs ? 2 : 1;
+  constexpr int kFloats = V::kLanes * kPerWord;
+  alignas(64) float values[kFloats] = {};
+  const int64_t first = word * kPerWord;
+  std::memcpy(values, x + first, static_cast<size_t>(smaller(kFloats, k - first)) * sizeof(float));
+  if constexpr (kRounding == Rounding::kNone) {
+    std::memcpy(to, values, sizeof values);
+  } else {
+    alignas(64) uint16_t rounded[kFloats];
+    for (int i = 0; i < kFloats; i += V::kLanes) V::store_bf16(rounded + i, V::load(values + i));
+    if constexpr (kRounding == Rounding::kBF16Pairs) {
+      std::memcpy(to, rounded, sizeof rounded);
+    } else {
+      for (int i = 0; i < kFloats; ++i) to[i] = uint32_t{rounded[i]} << 16;
+    }
+  }
+}
+
+template <typename V, Rounding kRounding>
+void pack_tile(uint32_t* to, const float* x, int64_t k, int64_t num_rows) {
+  const int64_t pairs = (k + 1) / 2;
+  const int64_t steps = kRounding == Rounding::kBF16Pairs ? pairs : 2 * pairs;
+  const int64_t size = steps * num_rows;
+  alignas(64) uint32_t rows[V::kLanes][V::kLanes] = {};
+  for (int64_t word = 0; word < steps; word += V::kLanes) {
+    const int64_t count = smaller(V::kLanes, steps - word);
+    for (int64_t i = 0; i < num_rows; ++i) {
+      words_of_x<V, kRounding>(rows[i], x + i * k, word, k);
+    }
+    if (num_rows == 1) {
+      std::memcpy(to + word, rows[0], static_cast<size_t>(count) * sizeof(uint32_t));
+      continue;
+    }
+    typename V::U32 block[V::kLanes];
+    V::transpose(reinterpret_cast<const char*>(rows), V::kLanes * kWordBytes, block);
+    for (int64_t s = 0; s < count; ++s) {
+      // A store of all lanes runs into later steps, which are written later; not past the end.
+      const int64_t at = (word + s) * num_rows;
+      if (at + V::kLanes <= size) {
+        V::store_words(to + at, block[s]);
+      } else {
+        uint32_t last[V::kLanes];
+        V::store_words(last, block[s]);
+        std::memcpy(to + at, last, static_cast<size_t>(num_rows) * sizeof(uint32_t));
+      }
+    }
+  }
+}
+
+template <typename V, WeightFormat kFormat, int kRows = 1>
+constexpr void fill_direct(MatmulKernels& table) {
+  table.direct[static_cast<int>(kFormat)][kRows - 1] = direct_tile<V, kFormat, kRows>;
+  if constexpr (kRows < V::kDirectRows) fill_direct<V, kFormat, kRows + 1>(table);
+}
+
+template <typename V, int kRows = 1>
+constexpr void fill_panel(MatmulKernels& table) {
+  table.panel_fma[kRows - 1] = panel_tile<V, Fma<V>, kRows>;
+  if constexpr (V::kHasDot) table.panel_dot[kRows - 1] = panel_tile<V, Dot<V>, kRows>;
+  if constexpr (kRows < V::kTileRows) fill_panel<V, kRows + 1>(table);
+}
+
+template <typename V, WeightFormat kFormat>
+constexpr void fill_format(MatmulKernels& table) {
+  table.make_panels[static_cast<int>(kFormat)] = make_panels<V, kFormat>;
+  fill_direct<V, kFormat>(table);
+}
+
+template <typename V>
+constexpr MatmulKernels make_matmul_kernels() {
+  static_assert(V::kTileRows <= kMaxTileRows && V::kTileRows <= V::kLanes);
+  static_assert(V::kDirectRows <= V::kTileRows);
+  MatmulKernels table{};
+  table.panel_outputs = V::kPanelVectors * V::kLanes;
+  table.tile_rows = V::kTileRows;
+  table.direct_rows = V::kDirectRows;
+  table.has_dot = V::kHasDot;
+  table.pack_floats = pack_tile<V, Rounding::kNone>;
+  table.pack_rounded = pack_tile<V, Rounding::kBF16>;
+  table.pack_pairs = pack_tile<V, Rounding::kBF16Pairs>;
+  fill_format<V, WeightFormat::kF32>(table);
+  fill_format<V, WeightFormat::kF16>(table);
+  fill_format<V, WeightFormat::kBF16>(table);
+  if constexpr (V::kHasDot) fill_format<V, WeightFormat::kBF16Pairs>(table);
+  fill_panel<V>(table);
+  table.silu_mul = silu_mul<V>;
+  return table;
+}
+
+}  // namespace
+}  // namespace llm

@@ -1,0 +1,8 @@
+#include "backend/cpu/row_kernels-inl.h"
+#include "backend/cpu/vec_avx2.h"
+
+namespace llm {
+
+extern const RowKernels kRowKernelsAvx2 = make_row_kernels<VecAvx2>();
+
+}  // namespace llm

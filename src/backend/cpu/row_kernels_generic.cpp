@@ -1,0 +1,8 @@
+#include "backend/cpu/row_kernels-inl.h"
+#include "backend/cpu/vec_generic.h"
+
+namespace llm {
+
+extern const RowKernels kRowKernelsGeneric = make_row_kernels<VecGeneric>();
+
+}  // namespace llm
