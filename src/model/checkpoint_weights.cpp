@@ -1,0 +1,173 @@
+// A decoder's weights from a checkpoint: every name, dtype and shape compared with what the config
+// implies before anything is used.
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "model/weight_source.h"
+
+namespace llm {
+namespace {
+
+bool ends_with(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+bool is_plain_dtype(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+bool same_bytes(const ConstTensor& a, const ConstTensor& b) {
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0;
+}
+
+/// Widens unaligned 16- or 32-bit floats.
+void widen(const ConstTensor& from, float* to) {
+  const auto count = static_cast<size_t>(from.shape.num_elements());
+  if (from.dtype == DType::kF32) {
+    std::memcpy(to, from.data, count * sizeof(float));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, from.data + i * sizeof bits, sizeof bits);
+    to[i] = from.dtype == DType::kBF16 ? to_float(BF16{bits}) : to_float(F16{bits});
+  }
+}
+
+class CheckpointSource : public WeightSource {
+ public:
+  CheckpointSource(const Checkpoint& checkpoint, int64_t num_vector_values, const Log& log)
+      : checkpoint_(checkpoint), vectors_(num_vector_values), log_(log) {}
+
+  ConstTensor matrix(const std::string& name, int64_t rows, int64_t cols) override {
+    return checked(name, Shape{rows, cols});
+  }
+
+  const float* vector(const std::string& name, int64_t size) override {
+    const ConstTensor stored = checked(name, Shape{size});
+    float* values = vectors_.take(size);
+    widen(stored, values);
+    return values;
+  }
+
+  /// As transformers 5 ties: a stored head that differs is used, a head alone serves both ends.
+  Embeddings embeddings(int64_t vocab_size, int64_t hidden_size, bool tied) override {
+    if (!tied) {
+      return {matrix(kEmbedName, vocab_size, hidden_size),
+              matrix(kHeadName, vocab_size, hidden_size)};
+    }
+    const bool has_table = checkpoint_.contains(kEmbedName);
+    const bool has_head = checkpoint_.contains(kHeadName);
+    if (!has_head || !has_table) {
+      const ConstTensor both = matrix(has_head ? kHeadName : kEmbedName, vocab_size, hidden_size);
+      return {both, both};
+    }
+    const ConstTensor table = matrix(kEmbedName, vocab_size, hidden_size);
+    const int64_t bytes = bytes_;
+    const ConstTensor head = matrix(kHeadName, vocab_size, hidden_size);
+    if (same_bytes(table, head)) {
+      bytes_ = bytes;  // a copy that is never read again
+      return {table, table};
+    }
+    log_.warn(
+        "{}: config.json ties the head to the embedding, but {} is stored and differs: the stored "
+        "head is used",
+        checkpoint_.file_of(kHeadName).string(), kHeadName);
+    return {table, head};
+  }
+
+  int64_t bytes() const { return bytes_; }
+  std::shared_ptr<const void> storage() const { return vectors_.storage(); }
+
+  /// One warning for all tensors that nothing asked for.
+  void report_unused() const {
+    int64_t count = 0;
+    std::string first;
+    for (const std::string& name : checkpoint_.names()) {
+      // Old checkpoints store the rotary frequencies, which follow from the config.
+      if (used_.count(name) != 0 || ends_with(name, "rotary_emb.inv_freq")) continue;
+      if (count++ == 0) first = name;
+    }
+    if (count > 0) {
+      log_.warn("{}: {} of the checkpoint's tensors not used: \"{}\"{}",
+                checkpoint_.file_of(first).string(), count, printable(first),
+                count > 1 ? " is the first" : "");
+    }
+  }
+
+ private:
+  ConstTensor checked(const std::string& name, const Shape& expected) {
+    if (!checkpoint_.contains(name)) refuse_missing(name, expected);
+    const ConstTensor tensor = checkpoint_.tensor(name);
+    const std::string file = checkpoint_.file_of(name).string();
+    if (!is_plain_dtype(tensor.dtype)) {
+      refuse("{}: tensor \"{}\" is {}, expected F32, F16 or BF16{}", file, name,
+             name_of(tensor.dtype), quantization_hint(name));
+    }
+    if (!(tensor.shape == expected)) {
+      refuse("{}: tensor \"{}\" has shape {}, but config.json implies {}", file, name,
+             to_string(tensor.shape), to_string(expected));
+    }
+    used_.insert(name);
+    bytes_ += tensor.bytes();
+    return tensor;
+  }
+
+  [[noreturn]] void refuse_missing(const std::string& name, const Shape& expected) const {
+    const std::string folder = checkpoint_.files().front().path().parent_path().string();
+    const std::string hint = quantization_hint(name);
+    if (!hint.empty()) refuse("{}: tensor \"{}\" is missing{}", folder, name, hint);
+    if (name == kHeadName) {
+      refuse(
+          "{}: tensor \"{}\" {} is missing, and config.json doesn't tie it to the embedding "
+          "(\"tie_word_embeddings\" is not true)",
+          folder, name, to_string(expected));
+    }
+    refuse("{}: tensor \"{}\" {} is missing; config.json implies it", folder, name,
+           to_string(expected));
+  }
+
+  /// What the tensors beside a module's weight say about its quantization; empty if nothing.
+  std::string quantization_hint(const std::string& name) const {
+    struct Mark {
+      std::string_view suffix;
+      std::string_view method;
+    };
+    constexpr std::array<Mark, 4> kMarks = {{{".qweight", "AWQ or GPTQ"},
+                                             {".weight_packed", "compressed-tensors"},
+                                             {".weight_scale_inv", "FP8"},
+                                             {".weight_scale", "compressed-tensors or FP8"}}};
+    const std::string module = name.substr(0, name.rfind('.'));
+    for (const auto& [suffix, method] : kMarks) {
+      if (checkpoint_.contains(module + std::string(suffix))) {
+        return fmt::format("; \"{}{}\" says that it is quantized ({}), which can't be loaded yet",
+                           module, suffix, method);
+      }
+    }
+    return {};
+  }
+
+  const Checkpoint& checkpoint_;
+  FloatStore vectors_;
+  const Log& log_;
+  std::set<std::string, std::less<>> used_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+DecoderWeights load_weights(const ModelConfig& config, std::shared_ptr<const Checkpoint> checkpoint,
+                            const Log& log) {
+  CheckpointSource source(*checkpoint, num_vector_values(config), log);
+  DecoderWeights weights = assemble_weights(config, source);
+  source.report_unused();
+  weights.bytes = source.bytes();
+  weights.storage = {std::move(checkpoint), source.storage()};
+  return weights;
+}
+
+}  // namespace llm

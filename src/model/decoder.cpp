@@ -1,0 +1,99 @@
+#include "model/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace llm {
+namespace {
+
+int64_t float_bytes(int64_t rows, int64_t columns) {
+  return rows * columns * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace
+
+Decoder::Decoder(ModelConfig config, DecoderWeights weights, Backend& backend,
+                 int64_t max_positions)
+    : config_(std::move(config)),
+      weights_(std::move(weights)),
+      backend_(&backend),
+      max_positions_(max_positions) {
+  if (!backend_->computes()) return;
+  const std::vector<float> inv_freq = rope_inv_freq(config_.rope, config_.head_dim);
+  const int64_t half = config_.head_dim / 2;
+  rope_cos_ = Buffer(float_bytes(max_positions, half));
+  rope_sin_ = Buffer(float_bytes(max_positions, half));
+  float* cos = rope_cos_.tensor(DType::kF32, {max_positions, half}).as<float>();
+  float* sin = rope_sin_.tensor(DType::kF32, {max_positions, half}).as<float>();
+  const float factor = static_cast<float>(config_.rope.attention_factor);
+  for (int64_t position = 0; position < max_positions; ++position) {
+    for (int64_t i = 0; i < half; ++i) {
+      // The angle is rounded to float32 as in transformers' rotary embedding.
+      const float angle = static_cast<float>(position) * inv_freq[static_cast<size_t>(i)];
+      cos[position * half + i] = static_cast<float>(std::cos(static_cast<double>(angle))) * factor;
+      sin[position * half + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * factor;
+    }
+  }
+}
+
+KvCacheSpec Decoder::cache_spec(int64_t num_blocks, DType dtype) const {
+  return {config_.num_hidden_layers, num_blocks, config_.num_key_value_heads, config_.head_dim,
+          dtype};
+}
+
+void Decoder::reserve(const Batch& batch) {
+  if (batch.num_tokens() > capacity_tokens_) {
+    capacity_tokens_ = batch.num_tokens();
+    hidden_ = Buffer(float_bytes(capacity_tokens_, config_.hidden_size));
+    qkv_ = Buffer(float_bytes(capacity_tokens_, config_.q_size() + 2 * config_.kv_size()));
+    mixed_ = Buffer(float_bytes(capacity_tokens_, config_.q_size()));
+    gated_ = Buffer(float_bytes(capacity_tokens_, config_.intermediate_size));
+  }
+  if (batch.num_logits() > capacity_logits_) {
+    capacity_logits_ = batch.num_logits();
+    logits_ = Buffer(float_bytes(capacity_logits_, config_.vocab_size));
+  }
+}
+
+Tensor Decoder::forward(const Batch& batch, KvCache& cache) {
+  reserve(batch);
+  Backend& ops = *backend_;
+  const int64_t tokens = batch.num_tokens();
+  const Tensor hidden = hidden_.tensor(DType::kF32, {tokens, config_.hidden_size});
+  const Tensor qkv = qkv_.tensor(DType::kF32, {tokens, config_.q_size() + 2 * config_.kv_size()});
+  const Tensor mixed = mixed_.tensor(DType::kF32, {tokens, config_.q_size()});
+  const Tensor gated = gated_.tensor(DType::kF32, {tokens, config_.intermediate_size});
+  const Tensor logits = logits_.tensor(DType::kF32, {batch.num_logits(), config_.vocab_size});
+
+  ops.embed(hidden, weights_.embed_tokens, batch);
+  for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const DecoderLayer& layer = weights_.layers[static_cast<size_t>(i)];
+    ops.norm_qkv(qkv, hidden, layer.input_layernorm, layer.qkv_proj, batch, i);
+    ops.attention(mixed, qkv, attention_params(i), cache, batch);
+    ops.linear_add(hidden, mixed, layer.o_proj, batch, i);
+    ops.norm_gate_up_silu(gated, hidden, layer.post_attention_layernorm, layer.gate_up_proj, batch,
+                          i);
+    ops.linear_add(hidden, gated, layer.down_proj, batch, i);
+  }
+  ops.norm_head(logits, hidden, weights_.norm, weights_.lm_head, batch);
+  return logits;
+}
+
+AttentionParams Decoder::attention_params(int64_t layer) const {
+  const DecoderLayer& weights = weights_.layers[static_cast<size_t>(layer)];
+  AttentionParams params;
+  params.layer = layer;
+  params.num_attention_heads = config_.num_attention_heads;
+  params.num_key_value_heads = config_.num_key_value_heads;
+  params.head_dim = config_.head_dim;
+  params.q_norm = weights.q_norm ? &*weights.q_norm : nullptr;
+  params.k_norm = weights.k_norm ? &*weights.k_norm : nullptr;
+  params.rope_cos = reinterpret_cast<const float*>(rope_cos_.data());
+  params.rope_sin = reinterpret_cast<const float*>(rope_sin_.data());
+  params.max_positions = max_positions_;
+  return params;
+}
+
+}  // namespace llm

@@ -1,0 +1,50 @@
+// THE forward pass. Qwen3; Qwen2 and Llama are its variants by config.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "base/tensor.h"
+#include "model/model_config.h"
+#include "model/weights.h"
+
+namespace llm {
+
+class Decoder {
+ public:
+  /// max_positions bounds the positions that a batch may hold (the context); the backend outlives
+  /// the decoder.
+  Decoder(ModelConfig config, DecoderWeights weights, Backend& backend, int64_t max_positions);
+
+  const ModelConfig& config() const { return config_; }
+  const DecoderWeights& weights() const { return weights_; }
+  Backend& backend() const { return *backend_; }
+  int64_t max_positions() const { return max_positions_; }
+
+  /// The cache that forward() expects for this model.
+  KvCacheSpec cache_spec(int64_t num_blocks, DType dtype) const;
+
+  /// One step over the batch's rows. Returns float32 logits [R, vocab_size], valid until the next
+  /// call.
+  Tensor forward(const Batch& batch, KvCache& cache);
+
+ private:
+  void reserve(const Batch& batch);
+  AttentionParams attention_params(int64_t layer) const;
+
+  ModelConfig config_;
+  DecoderWeights weights_;
+  Backend* backend_;
+  int64_t max_positions_;
+  Buffer rope_cos_;  // [max_positions, head_dim / 2] float32
+  Buffer rope_sin_;
+  int64_t capacity_tokens_ = 0;
+  int64_t capacity_logits_ = 0;
+  Buffer hidden_;  // [T, hidden_size]
+  Buffer qkv_;     // [T, q + 2 kv]
+  Buffer mixed_;   // [T, q]: attention output
+  Buffer gated_;   // [T, intermediate_size]
+  Buffer logits_;  // [R, vocab_size]
+};
+
+}  // namespace llm

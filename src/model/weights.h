@@ -1,0 +1,54 @@
+// A decoder's weights in the slots of the forward pass, from a checkpoint or seeded at random.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backend/linear.h"
+#include "base/log.h"
+#include "base/tensor.h"
+#include "base/thread_pool.h"
+#include "io/safetensors.h"
+#include "model/model_config.h"
+
+namespace llm {
+
+struct DecoderLayer {
+  Norm input_layernorm;
+  Linear qkv_proj;  // q_proj, k_proj, v_proj
+  std::optional<Norm> q_norm;
+  std::optional<Norm> k_norm;
+  Linear o_proj;
+  Norm post_attention_layernorm;
+  Linear gate_up_proj;  // gate_proj, up_proj
+  Linear down_proj;
+};
+
+struct DecoderWeights {
+  Embedding embed_tokens;
+  std::vector<DecoderLayer> layers;
+  Norm norm;
+  Linear lm_head;
+
+  /// Bytes of all distinct tensors.
+  int64_t bytes = 0;
+  /// Keeps the memory alive that the slots point into.
+  std::vector<std::shared_ptr<const void>> storage;
+};
+
+/// Maps a checkpoint's tensors to the slots. Weights stay where they are in the mapped files; norms
+/// and biases are widened to float32. Refuses (exit code 2) a missing tensor, and a name, dtype or
+/// shape other than the config implies, printing expected and actual.
+DecoderWeights load_weights(const ModelConfig& config, std::shared_ptr<const Checkpoint> checkpoint,
+                            const Log& log);
+
+/// BF16 weights drawn from N(0, 0.02) by a counter-based generator: the same seed gives the same
+/// weights with any number of threads.
+DecoderWeights random_weights(const ModelConfig& config, uint64_t seed, ThreadPool& pool);
+
+/// Slots with shapes and no memory, for the shape-only backend.
+DecoderWeights shape_weights(const ModelConfig& config);
+
+}  // namespace llm
