@@ -1,0 +1,218 @@
+// Whole models against reference logits: the shared fixtures, our own goldens, a real model.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "golden_model.h"
+#include "model_harness.h"
+#include "test_data.h"
+
+namespace llm {
+namespace {
+
+using Json = nlohmann::json;
+
+// Plain weights; the MoE fixture and the quantized ones belong to later parts.
+const char* const kPlainFixtures[] = {
+    "llama-bf16",
+    "qwen2-bf16",
+    "qwen3-bf16-hd128-oldcfg",
+    "qwen3-bf16-sharded3",
+    "qwen3-bf16-tied",
+    "qwen3-bf16-tied-dup-head",
+    "qwen3-bf16-yarn",
+    "qwen3-bf16-yarn-oldcfg",
+    "qwen3-f32",
+};
+
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  REQUIRE_MESSAGE(file.good(), path.string());
+  return Json::parse(file);
+}
+
+struct Difference {
+  double max = 0;
+  double mean = 0;
+};
+
+Difference difference(const Logits& got, const Logits& expected) {
+  REQUIRE(got.size() == expected.size());
+  Difference d;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double delta = std::abs(double{got[i]} - double{expected[i]});
+    REQUIRE(!std::isnan(delta));
+    d.max = std::max(d.max, delta);
+    d.mean += delta / static_cast<double>(got.size());
+  }
+  return d;
+}
+
+double range(const Logits& logits) {
+  const auto [low, high] = std::minmax_element(logits.begin(), logits.end());
+  return double{*high} - double{*low};
+}
+
+struct Fixture {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> greedy;
+  Logits logits;
+  double bf16_max;
+  double bf16_mean;
+};
+
+Fixture read_fixture(const std::filesystem::path& dir) {
+  const Json json = read_json(dir / "expected.json");
+  Fixture f;
+  f.ids = json["input_ids"].get<std::vector<int32_t>>();
+  f.greedy = json["greedy"].get<std::vector<int32_t>>();
+  for (const Json& row : json["logits"]) {
+    for (const Json& value : row) f.logits.push_back(value.get<float>());
+  }
+  f.bf16_max = json["bf16_forward"]["max_abs_diff"].get<double>();
+  f.bf16_mean = json["bf16_forward"]["mean_abs_diff"].get<double>();
+  return f;
+}
+
+Logits at_positions(const Logits& all, const std::vector<int64_t>& positions, size_t width) {
+  Logits some;
+  for (int64_t p : positions) {
+    const auto row = all.begin() + p * static_cast<int64_t>(width);
+    some.insert(some.end(), row, row + static_cast<int64_t>(width));
+  }
+  return some;
+}
+
+}  // namespace
+
+TEST_CASE("plain fixtures: float32 logits and greedy continuation") {
+  LLM_SKIP_WITHOUT_DATA("plain fixtures, f32");
+  for (const char* name : kPlainFixtures) {
+    const auto dir = shared_data() / "fixtures" / name;
+    const Fixture f = read_fixture(dir);
+    for (Isa isa : supported_isas()) {
+      CAPTURE(name);
+      CAPTURE(name_of(isa));
+      RunningModel model(dir, {.isa = isa});
+      CHECK(difference(model.logits(f.ids), f.logits).max <= 1e-3 * range(f.logits));
+      CHECK(model.greedy(f.ids, static_cast<int64_t>(f.greedy.size())) == f.greedy);
+    }
+  }
+}
+
+TEST_CASE("plain fixtures: 16-bit activations stay within 1.5 times the reference's own") {
+  LLM_SKIP_WITHOUT_DATA("plain fixtures, bf16");
+  for (const char* name : kPlainFixtures) {
+    const auto dir = shared_data() / "fixtures" / name;
+    const Fixture f = read_fixture(dir);
+    for (Isa isa : supported_isas()) {
+      CAPTURE(name);
+      CAPTURE(name_of(isa));
+      RunningModel model(dir, {.isa = isa, .act = ActDType::kBF16, .kv_dtype = DType::kBF16});
+      const Difference d = difference(model.logits(f.ids), f.logits);
+      CHECK(d.max <= 1.5 * f.bf16_max);
+      CHECK(d.mean <= 1.5 * f.bf16_mean);
+    }
+  }
+}
+
+TEST_CASE("own goldens: long prompts, other head groups, biases, rope types") {
+  for (const std::string& name : golden_model_names()) {
+    const GoldenModel golden = load_golden_model(name);
+    Logits expected;
+    for (const std::vector<float>& row : golden.logits) {
+      expected.insert(expected.end(), row.begin(), row.end());
+    }
+    for (Isa isa : supported_isas()) {
+      CAPTURE(name);
+      CAPTURE(name_of(isa));
+      RunningModel model(golden.dir, {.isa = isa});
+      const size_t width = static_cast<size_t>(model.config().vocab_size);
+      const Logits all = model.logits(golden.input_ids);
+      const double limit = 1e-3 * (double{golden.logit_max} - double{golden.logit_min});
+      CHECK(difference(at_positions(all, golden.positions, width), expected).max <= limit);
+      for (size_t t = 0; t < golden.argmax.size(); ++t) {
+        const std::span<const float> row(all.data() + t * width, width);
+        const double top = *std::max_element(row.begin(), row.end());
+        double sum = 0;
+        for (float x : row) sum += std::exp(double{x} - top);
+        REQUIRE(std::abs(top + std::log(sum) - double{golden.lse[t]}) <= limit);
+        if (golden.margin[t] > 2 * limit) REQUIRE(arg_max(row) == golden.argmax[t]);
+      }
+      CHECK(model.greedy(golden.input_ids, static_cast<int64_t>(golden.greedy.size())) ==
+            golden.greedy);
+
+      RunningModel bf16(golden.dir, {.isa = isa, .act = ActDType::kBF16, .kv_dtype = DType::kBF16});
+      const Difference d = difference(
+          at_positions(bf16.logits(golden.input_ids), golden.positions, width), expected);
+      CHECK(d.max <= 1.5 * double{golden.bf16_max_abs_diff});
+      CHECK(d.mean <= 1.5 * double{golden.bf16_mean_abs_diff});
+    }
+  }
+}
+
+TEST_CASE("prefill at once, token by token and in any split give the same bits") {
+  for (const std::string& name : golden_model_names()) {
+    const GoldenModel golden = load_golden_model(name);
+    const int64_t tokens = static_cast<int64_t>(golden.input_ids.size());
+    const std::vector<int64_t> single(static_cast<size_t>(tokens), 1);
+    const std::vector<int64_t> uneven = {1, 2, 15, 16, 17, 33, tokens - 84};
+    for (Isa isa : supported_isas()) {
+      for (ActDType act : {ActDType::kF32, ActDType::kBF16}) {
+        CAPTURE(name);
+        CAPTURE(name_of(isa));
+        const DType kv = act == ActDType::kF32 ? DType::kF32 : DType::kBF16;
+        RunningModel model(golden.dir, {.isa = isa, .act = act, .kv_dtype = kv});
+        const Logits whole = model.logits(golden.input_ids);
+        CHECK(same_bits(whole, model.logits(golden.input_ids, uneven)));
+        CHECK(same_bits(whole, model.logits(golden.input_ids, single)));
+        for (int threads : {1, 3}) {
+          RunningModel other(golden.dir,
+                             {.isa = isa, .threads = threads, .act = act, .kv_dtype = kv});
+          CHECK(same_bits(whole, other.logits(golden.input_ids)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("SmolLM2-135M: reference logits of prose, greedy chats") {
+  LLM_SKIP_WITHOUT_DATA("SmolLM2 reference");
+  LLM_SKIP_WITHOUT_SMOLLM2("SmolLM2 logits and chats");
+  const Json json = read_json(shared_data() / "goldens" / "smollm2.json");
+  RunningModel model(smollm2_dir(), {});
+  const auto ids = json["ids"].get<std::vector<int32_t>>();
+  const Logits logits = model.logits(ids);
+  const size_t width = static_cast<size_t>(model.config().vocab_size);
+  const double limit = 1e-3 * (json["logit_max"].get<double>() - json["logit_min"].get<double>());
+  double worst = 0;
+  for (size_t t = 0; t < ids.size(); ++t) {
+    const std::span<const float> row(logits.data() + t * width, width);
+    const double top = *std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (float x : row) sum += std::exp(double{x} - top);
+    CHECK(std::abs(top + std::log(sum) - json["lse"][t].get<double>()) <= limit);
+    const Json& top5 = json["top5"][t];
+    for (size_t i = 0; i < top5["ids"].size(); ++i) {
+      const size_t id = top5["ids"][i].get<size_t>();
+      worst = std::max(worst, std::abs(double{row[id]} - top5["logits"][i].get<double>()));
+    }
+  }
+  CHECK(worst <= limit);
+  for (const Json& chat : json["chat"]) {
+    CAPTURE(chat["user"].get<std::string>());
+    const auto prompt = chat["prompt_ids"].get<std::vector<int32_t>>();
+    const auto expected = chat["greedy_ids"].get<std::vector<int32_t>>();
+    // Where two logits are closer than both could be off, either may win.
+    if (chat["min_margin"].get<double>() <= 2 * worst) continue;
+    CHECK(model.greedy(prompt, static_cast<int64_t>(expected.size())) == expected);
+  }
+}
+
+}  // namespace llm
