@@ -1,0 +1,232 @@
+// llm tokenize: text to ids and back.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/prompt_input.h"
+#include "cli/tokenize_jsonl.h"
+#include "cli/version.h"
+#include "io/json.h"
+#include "io/model_dir.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+namespace llm {
+namespace {
+
+enum class Form { kIds, kPieces, kCount, kJson };
+
+struct TokenizeOptions {
+  std::string model;
+  std::optional<std::string> text;
+  std::optional<std::string> file;
+  std::optional<std::string> decode;
+  std::optional<std::string> jsonl;
+  Form form = Form::kIds;
+  bool plain = false;
+  bool no_special = false;
+  bool skip_special = false;
+  bool quiet = false;
+  bool verbose = false;
+};
+
+Log log_for(const TokenizeOptions& options) {
+  if (options.quiet) return Log(Verbosity::kQuiet);
+  return Log(options.verbose ? Verbosity::kVerbose : Verbosity::kNormal);
+}
+
+Tokenizer load_tokenizer(const std::string& model, const Log& log) {
+  const char* environment = std::getenv("LLM_MODEL");
+  const std::string name = !model.empty() || environment == nullptr ? model : environment;
+  if (name.empty()) {
+    refuse("no model given: name a folder with tokenizer.json with -m DIR or in $LLM_MODEL");
+  }
+  const std::filesystem::path path = resolve_model_dir(name) / "tokenizer.json";
+  Tokenizer tokenizer = Tokenizer::load(path);
+  log.detail("{}: ids below {}", path.string(), tokenizer.num_ids());
+  return tokenizer;
+}
+
+AddedTokens recognised(const TokenizeOptions& options) {
+  if (options.plain) return AddedTokens::kNone;
+  return options.no_special ? AddedTokens::kNonSpecial : AddedTokens::kAll;
+}
+
+std::string hex_of(std::string_view bytes) {
+  std::string out;
+  for (const char byte : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return out;
+}
+
+/// A token's bytes on one line: control characters, quotes, backslashes and ill-formed bytes are
+/// escaped.
+std::string quoted_piece(std::string_view bytes) {
+  std::string out = "\"";
+  while (!bytes.empty()) {
+    const Utf8Part part = first_utf8_part(bytes);
+    const unsigned char first = static_cast<unsigned char>(bytes[0]);
+    if (part.kind != Utf8Part::Kind::kCharacter || first < 0x20 || first == 0x7f) {
+      for (const char byte : bytes.substr(0, part.length)) {
+        out += byte == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
+    } else {
+      if (first == '"' || first == '\\') out += '\\';
+      out += bytes.substr(0, part.length);
+    }
+    bytes.remove_prefix(part.length);
+  }
+  return out + '"';
+}
+
+std::string pieces_text(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  std::string out;
+  for (const int32_t id : ids) {
+    out += fmt::format("{}\t{}\n", id, quoted_piece(tokenizer.bytes_of(id)));
+  }
+  return out;
+}
+
+std::string json_text(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  std::string pieces;
+  for (const int32_t id : ids) {
+    const std::string_view bytes = tokenizer.bytes_of(id);
+    pieces += fmt::format(R"({}{{"id":{},"text":{},"bytes_hex":"{}"}})", pieces.empty() ? "" : ",",
+                          id, json_quote(replace_invalid_utf8(bytes)), hex_of(bytes));
+  }
+  // No model computes anything here, so most of "run" has no value.
+  const std::string run = fmt::format(
+      R"({{"version":{},"device":null,"isa":null,"act":null,"kv_dtype":null,"seed":null,)"
+      R"("model_sha256":null}})",
+      json_quote(version_number()));
+  return fmt::format(R"({{"ids":[{}],"pieces":[{}],"count":{},"run":{}}})", fmt::join(ids, ","),
+                     pieces, ids.size(), run) +
+         "\n";
+}
+
+/// Ids separated by blanks or commas.
+std::vector<int32_t> parse_ids(std::string_view text) {
+  constexpr std::string_view kSeparators = " \t\r\n,";
+  std::vector<int32_t> ids;
+  while (true) {
+    text.remove_prefix(std::min(text.find_first_not_of(kSeparators), text.size()));
+    if (text.empty()) return ids;
+    const std::string_view word = text.substr(0, text.find_first_of(kSeparators));
+    int32_t id = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (error != std::errc() || end != word.data() + word.size() || id < 0) {
+      refuse("--decode: \"{}\" is no id: expected whole numbers from 0 to {}, separated by blanks",
+             printable(word), std::numeric_limits<int32_t>::max());
+    }
+    ids.push_back(id);
+    text.remove_prefix(word.size());
+  }
+}
+
+std::string read_text(const TokenizeOptions& options, const Log& log) {
+  PromptInput input;
+  input.prompt = options.text;
+  input.file = options.file;
+  input.read_stdin = !options.text && !options.file;
+  input.raw = true;
+  input.drop_newline = false;
+  return read_prompt(input, log);
+}
+
+std::string rendered(Form form, const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  switch (form) {
+    case Form::kIds:
+      return fmt::format("{}", fmt::join(ids, " ")) + "\n";
+    case Form::kPieces:
+      return pieces_text(tokenizer, ids);
+    case Form::kCount:
+      return std::to_string(ids.size()) + "\n";
+    case Form::kJson:
+      return json_text(tokenizer, ids);
+  }
+  return {};
+}
+
+ExitCode tokenize(const TokenizeOptions& options) {
+  if (options.skip_special && !options.decode) {
+    refuse("--skip-special goes with --decode (in --jsonl lines it is \"skip_special\")");
+  }
+  const Log log = log_for(options);
+  if (options.decode) {
+    const std::vector<int32_t> ids = parse_ids(*options.decode);
+    write_stdout(load_tokenizer(options.model, log).decode(ids, options.skip_special));
+    return ExitCode::kOk;
+  }
+  if (options.jsonl) return tokenize_jsonl(*options.jsonl, load_tokenizer(options.model, log), log);
+  const Tokenizer tokenizer = load_tokenizer(options.model, log);
+  const std::vector<int32_t> ids = tokenizer.encode(read_text(options, log), recognised(options));
+  write_stdout(rendered(options.form, tokenizer, ids));
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+Action add_tokenize(CLI::App& app) {
+  const auto options = std::make_shared<TokenizeOptions>();
+  app.add_option("-m,--model", options->model,
+                 "Folder with tokenizer.json, or hub id Owner/Name in the Hugging Face cache "
+                 "(default: $LLM_MODEL)")
+      ->type_name("DIR|NAME");
+  CLI::Option* text = add_text(app, "TEXT", options->text, "",
+                               "Text to tokenize, as it is; - or none: stdin to its end");
+  CLI::Option* file = add_text(app, "-f,--file", options->file, "FILE", "Text from a file");
+  CLI::Option* decode = add_text(app, "--decode", options->decode, "IDS",
+                                 "Print the text of ids (\"9707 11\"), without a newline");
+  CLI::Option* jsonl =
+      add_text(app, "--jsonl", options->jsonl, "FILE",
+               "One request a line ({\"text\", \"special\", \"plain\"} or {\"ids\", "
+               "\"skip_special\"}), one answer a line; - is stdin");
+  const auto form = [&](const std::string& flag, Form chosen, const std::string& help) {
+    return app.add_flag_callback(
+        flag, [options, chosen] { options->form = chosen; }, help);
+  };
+  const std::vector<CLI::Option*> forms = {
+      form("--ids", Form::kIds, "Print ids, separated by spaces (the default)"),
+      form("--pieces", Form::kPieces, "Print a line for each token: id, tab, its text"),
+      form("--count", Form::kCount, "Print the number of tokens"),
+      form("--json", Form::kJson, "Print {\"ids\", \"pieces\", \"count\"}")};
+  CLI::Option* plain =
+      app.add_flag("--plain", options->plain, "Recognise no added token: <|im_end|> is just text");
+  CLI::Option* no_special =
+      app.add_flag("--no-special", options->no_special,
+                   "Recognise only added tokens that aren't special, such as <think>");
+  app.add_flag("--skip-special", options->skip_special, "With --decode: leave out special tokens");
+  CLI::Option* quiet = app.add_flag("-q,--quiet", options->quiet, "No messages, only results");
+  app.add_flag("-v,--verbose", options->verbose, "More messages")->excludes(quiet);
+
+  const std::vector<CLI::Option*> sources = {text, file, decode, jsonl};
+  for (const std::vector<CLI::Option*>& only_one : {sources, forms}) {
+    for (CLI::Option* option : only_one) {
+      for (CLI::Option* other : only_one) {
+        if (option != other) option->excludes(other);
+      }
+    }
+  }
+  plain->excludes(no_special);
+  for (CLI::Option* option : {decode, jsonl}) {
+    option->excludes(plain)->excludes(no_special);
+    for (CLI::Option* form : forms) option->excludes(form);
+  }
+  return [options] { return tokenize(*options); };
+}
+
+}  // namespace llm

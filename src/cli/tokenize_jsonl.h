@@ -1,0 +1,21 @@
+// llm tokenize --jsonl: many texts and id lists, one JSON object a line.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "text/tokenizer.h"
+
+namespace llm {
+
+/// Answers each line of the file ("-": stdin) with a line on stdout: {"text", "special"?, "plain"?}
+/// with {"ids"}, {"ids", "skip_special"?} with {"text"}, a line that can't be used with {"error",
+/// "line"}, a blank line with nothing. Returns kFailed if there was an error line. Refuses (exit
+/// code 2) a file that can't be read.
+ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer, const Log& log);
+
+/// The answer to one line, without a line end; throws Error for one that can't be used.
+std::string tokenize_jsonl_line(std::string_view line, const Tokenizer& tokenizer);
+
+}  // namespace llm

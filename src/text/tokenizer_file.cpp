@@ -1,0 +1,524 @@
+#include "text/tokenizer_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "base/error.h"
+#include "text/byte_level.h"
+
+namespace llm {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxDepth = 64;
+constexpr std::uintmax_t kMaxFileBytes = 1u << 30;
+
+/// A JSON rendering for messages, cut where it is long.
+std::string shown(const Json& value) {
+  constexpr size_t kLimit = 200;
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() <= kLimit) return text;
+  size_t end = kLimit;
+  while ((text[end] & 0xc0) == 0x80) --end;  // not inside a character
+  return text.substr(0, end) + "...";
+}
+
+/// Many short strings in one buffer.
+class StringPool {
+ public:
+  std::string& bytes() { return bytes_; }
+  void end_string() { ends_.push_back(bytes_.size()); }
+  size_t size() const { return ends_.size(); }
+  std::string_view operator[](size_t i) const {
+    const size_t begin = i == 0 ? 0 : ends_[i - 1];
+    return std::string_view(bytes_).substr(begin, ends_[i] - begin);
+  }
+
+ private:
+  std::string bytes_;
+  std::vector<size_t> ends_;
+};
+
+/// Takes the parser's events: the two big parts, model.vocab and model.merges, go straight into
+/// tables, everything else into a small tree of values.
+class EventReader : public nlohmann::json_sax<Json> {
+ public:
+  explicit EventReader(std::string path) : path_(std::move(path)) {}
+
+  Json settings;
+  Vocabulary vocabulary;
+  StringPool merge_parts;  // bytes of merge i's left token at 2 i, of its right one at 2 i + 1
+  bool has_vocabulary = false;
+  bool has_merges = false;
+
+  bool null() override { return value(nullptr); }
+  bool boolean(bool x) override { return value(x); }
+  bool number_integer(number_integer_t x) override { return integer(x, x); }
+  bool number_unsigned(number_unsigned_t x) override {
+    constexpr number_unsigned_t kMax = std::numeric_limits<int64_t>::max();
+    return integer(static_cast<int64_t>(std::min(x, kMax)), x);
+  }
+  bool number_float(number_float_t x, const string_t&) override { return value(x); }
+  bool string(string_t& x) override {
+    if (part_ == Part::kMerges) return merge_text(x);
+    return value(std::move(x));
+  }
+  bool binary(binary_t&) override { return false; }
+  bool key(string_t& x) override {
+    key_ = std::move(x);
+    return true;
+  }
+
+  bool start_object(size_t) override {
+    if (part_ == Part::kSettings && at_model_key("vocab")) {
+      if (has_vocabulary) refuse("{}: model.vocab is there twice", path_);
+      has_vocabulary = true;
+      part_ = Part::kVocabulary;
+      return true;
+    }
+    return open(Json::object());
+  }
+  bool end_object() override { return close(); }
+
+  bool start_array(size_t) override {
+    if (part_ == Part::kSettings && at_model_key("merges")) {
+      if (has_merges) refuse("{}: model.merges is there twice", path_);
+      has_merges = true;
+      part_ = Part::kMerges;
+      return true;
+    }
+    if (part_ == Part::kMerges && !in_pair_) {
+      in_pair_ = true;
+      return true;
+    }
+    return open(Json::array());
+  }
+  bool end_array() override {
+    if (in_pair_) {
+      if (merge_parts.size() != 2 * (num_merges_ + 1)) malformed_merge();
+      ++num_merges_;
+      in_pair_ = false;
+      return true;
+    }
+    return close();
+  }
+
+  bool parse_error(size_t position, const std::string& token,
+                   const nlohmann::detail::exception&) override {
+    refuse("{}: not valid JSON at byte {}, near {} (a download cut short?)", path_, position,
+           shown(token));
+  }
+
+ private:
+  enum class Part { kSettings, kVocabulary, kMerges };
+
+  bool at_model_key(std::string_view key) const {
+    return open_.size() == 2 && key_ == key && settings.contains("model") &&
+           open_.back() == &settings["model"];
+  }
+
+  Json* add_setting(Json x) {
+    if (open_.empty()) {
+      settings = std::move(x);
+      return &settings;
+    }
+    Json& parent = *open_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(x));
+      return &parent.back();
+    }
+    const auto [member, inserted] = parent.emplace(key_, std::move(x));
+    if (!inserted) refuse("{}: the key {} is twice in one object", path_, shown(key_));
+    return &*member;
+  }
+
+  bool value(Json x) {
+    if (part_ == Part::kVocabulary) bad_id(x);
+    if (part_ == Part::kMerges) malformed_merge();
+    add_setting(std::move(x));
+    return true;
+  }
+
+  bool open(Json container) {
+    if (part_ != Part::kSettings) return value(std::move(container));
+    if (open_.size() == kMaxDepth) {
+      refuse("{}: nested deeper than {} levels", path_, kMaxDepth);
+    }
+    open_.push_back(add_setting(std::move(container)));
+    return true;
+  }
+
+  bool close() {
+    if (part_ == Part::kSettings) open_.pop_back();
+    part_ = Part::kSettings;
+    return true;
+  }
+
+  bool integer(int64_t id, Json original) {
+    if (part_ != Part::kVocabulary) return value(std::move(original));
+    if (id < 0 || id >= kMaxTokenIds) bad_id(original);
+    scratch_.clear();
+    const bool byte_level = append_bytes_of_spelling(scratch_, key_);
+    const int32_t narrow = static_cast<int32_t>(id);
+    if (vocabulary.has(narrow)) {
+      refuse("{}: model.vocab[{}]: another token has the id {} too", path_, shown(key_), id);
+    }
+    // Text only ever becomes bytes, so a token spelled otherwise never comes out of it.
+    if (!byte_level) return vocabulary.add_unfindable(narrow, scratch_);
+    if (!vocabulary.add(narrow, scratch_)) {
+      refuse("{}: model.vocab[{}] is there twice", path_, shown(key_));
+    }
+    return true;
+  }
+
+  [[noreturn]] void bad_id(const Json& x) const {
+    refuse("{}: model.vocab[{}]: expected an id from 0 to {}, found {}", path_, shown(key_),
+           kMaxTokenIds - 1, shown(x));
+  }
+
+  /// Either a whole entry, "left right", or one half of a pair.
+  bool merge_text(std::string_view text) {
+    if (in_pair_) {
+      add_merge_part(text);
+      return true;
+    }
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
+      malformed_merge();
+    }
+    add_merge_part(text.substr(0, space));
+    add_merge_part(text.substr(space + 1));
+    ++num_merges_;
+    return true;
+  }
+
+  void add_merge_part(std::string_view text) {
+    if (text.empty()) malformed_merge();
+    append_bytes_of_spelling(merge_parts.bytes(), text);
+    merge_parts.end_string();
+  }
+
+  [[noreturn]] void malformed_merge() const {
+    refuse("{}: model.merges[{}]: expected \"left right\" or [\"left\", \"right\"]", path_,
+           num_merges_);
+  }
+
+  std::string path_;
+  Part part_ = Part::kSettings;
+  std::vector<Json*> open_;  // containers of `settings` around the present event
+  std::string key_;
+  std::string scratch_;
+  size_t num_merges_ = 0;  // complete ones
+  bool in_pair_ = false;
+};
+
+/// Reads the settings, everything but vocabulary and merges, and says which one it can't follow.
+class SettingsReader {
+ public:
+  SettingsReader(const Json& settings, const std::string& path)
+      : settings_(settings), path_(path) {}
+
+  void read(TokenizerFile& file) const {
+    if (!settings_.is_object()) refuse("{}: expected a JSON object", path_);
+    read_model(member(settings_, "model"), file);
+    file.nfc = normalizes(member(settings_, "normalizer"));
+    read_pre_tokenizer(member(settings_, "pre_tokenizer"), file.scanners);
+    check_post_processor(member(settings_, "post_processor"));
+    if (type_of(member(settings_, "decoder"), "decoder") != "ByteLevel") {
+      unsupported("decoder", member(settings_, "decoder"), "ByteLevel");
+    }
+    read_added_tokens(member(settings_, "added_tokens"), file);
+  }
+
+ private:
+  /// The member with this key; null if there is none.
+  static const Json& member(const Json& object, const char* key) {
+    static const Json kNull;
+    const auto found = object.find(key);
+    return found == object.end() ? kNull : *found;
+  }
+
+  [[noreturn]] void unsupported(const std::string& key, const Json& found,
+                                std::string_view supported) const {
+    refuse("{}: {}: {} isn't supported, only {}", path_, key, shown(found), supported);
+  }
+
+  [[noreturn]] void wrong_type(const std::string& key, const Json& found,
+                               std::string_view expected) const {
+    refuse("{}: {}: expected {}, found {}", path_, key, expected, shown(found));
+  }
+
+  /// Absent and null mean `otherwise`.
+  bool flag(const Json& object, const std::string& where, const char* key, bool otherwise) const {
+    const Json& value = member(object, key);
+    if (value.is_null()) return otherwise;
+    if (!value.is_boolean()) wrong_type(where + "." + key, value, "true or false");
+    return value.get<bool>();
+  }
+
+  void require_flag(const Json& object, const std::string& where, const char* key, bool only,
+                    bool otherwise) const {
+    if (flag(object, where, key, otherwise) != only) {
+      unsupported(where + "." + key, !only, only ? "true" : "false");
+    }
+  }
+
+  /// The "type" of a step; empty for null.
+  std::string type_of(const Json& step, const std::string& where) const {
+    if (step.is_null()) return {};
+    if (!step.is_object()) wrong_type(where, step, "an object");
+    const Json& type = member(step, "type");
+    if (!type.is_string()) wrong_type(where + ".type", type, "a string");
+    return type.get<std::string>();
+  }
+
+  /// Calls visit(step, where) for a step, or for each one of a "Sequence" whose list is at `key`.
+  template <typename Visit>
+  void for_each_step(const Json& step, const std::string& where, const char* key,
+                     const Visit& visit) const {
+    if (type_of(step, where) != "Sequence") return visit(step, where);
+    const Json& steps = member(step, key);
+    if (!steps.is_array()) wrong_type(where + "." + key, steps, "a list");
+    for (size_t i = 0; i < steps.size(); ++i) {
+      for_each_step(steps[i], fmt::format("{}.{}[{}]", where, key, i), key, visit);
+    }
+  }
+
+  void read_model(const Json& model, TokenizerFile& file) const {
+    if (!model.is_object()) wrong_type("model", model, "an object");
+    if (const Json& type = member(model, "type"); !type.is_null() && type != "BPE") {
+      unsupported("model.type", type, "\"BPE\"");
+    }
+    if (const Json& dropout = member(model, "dropout"); !dropout.is_null() && dropout != 0) {
+      unsupported("model.dropout", dropout, "null");
+    }
+    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+      const Json& affix = member(model, key);
+      if (!affix.is_null() && affix != "") unsupported(fmt::format("model.{}", key), affix, "\"\"");
+    }
+    require_flag(model, "model", "byte_fallback", false, false);
+    file.bpe_options.ignore_merges = flag(model, "model", "ignore_merges", false);
+    for (const char* key : {"vocab", "merges"}) {
+      const Json& value = member(model, key);
+      if (!value.is_null()) {
+        wrong_type(fmt::format("model.{}", key), value, key[0] == 'v' ? "an object" : "a list");
+      }
+    }
+  }
+
+  bool normalizes(const Json& normalizer) const {
+    bool nfc = false;
+    for_each_step(normalizer, "normalizer", "normalizers",
+                  [&](const Json& step, const std::string& where) {
+                    const std::string type = type_of(step, where);
+                    if (!type.empty() && type != "NFC") unsupported(where, step, "NFC or null");
+                    nfc |= type == "NFC";
+                  });
+    return nfc;
+  }
+
+  void read_pre_tokenizer(const Json& pre_tokenizer, std::vector<Scanner>& scanners) const {
+    bool byte_level = false;
+    for_each_step(pre_tokenizer, "pre_tokenizer", "pretokenizers",
+                  [&](const Json& step, const std::string& where) {
+                    // What comes after ByteLevel would see its spelling of bytes.
+                    if (byte_level) unsupported(where, step, "ByteLevel as the last step");
+                    byte_level = type_of(step, where) == "ByteLevel";
+                    if (const Scanner scanner = scanner_of(step, where)) {
+                      scanners.push_back(scanner);
+                    }
+                  });
+    if (!byte_level) unsupported("pre_tokenizer", pre_tokenizer, "a list that ends in ByteLevel");
+  }
+
+  /// Null for a step that cuts nothing.
+  Scanner scanner_of(const Json& step, const std::string& where) const {
+    const std::string type = type_of(step, where);
+    if (type == "ByteLevel") {
+      require_flag(step, where, "add_prefix_space", false, true);
+      return flag(step, where, "use_regex", true) ? scan_gpt2 : nullptr;
+    }
+    if (type == "Digits") {
+      require_flag(step, where, "individual_digits", true, false);
+      return scan_digits;
+    }
+    if (type != "Split") unsupported(where, step, "Split, Digits and ByteLevel");
+    require_flag(step, where, "invert", false, false);
+    if (const Json& behavior = member(step, "behavior"); behavior != "Isolated") {
+      unsupported(where + ".behavior", behavior, "\"Isolated\"");
+    }
+    const Json& pattern = member(step, "pattern");
+    const Json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
+    const Scanner scanner =
+        regex.is_string() ? scanner_for_pattern(regex.get_ref<const std::string&>()) : nullptr;
+    if (scanner == nullptr) unsupported(where + ".pattern", pattern, "Qwen's");
+    return scanner;
+  }
+
+  /// ByteLevel only adjusts offsets, which nobody here asks for.
+  void check_post_processor(const Json& post_processor) const {
+    for_each_step(post_processor, "post_processor", "processors",
+                  [&](const Json& step, const std::string& where) {
+                    const std::string type = type_of(step, where);
+                    if (!type.empty() && type != "ByteLevel") {
+                      unsupported(where + ".type", type, "ByteLevel or null");
+                    }
+                  });
+  }
+
+  void read_added_tokens(const Json& list, TokenizerFile& file) const {
+    if (list.is_null()) return;
+    if (!list.is_array()) wrong_type("added_tokens", list, "a list");
+    std::unordered_set<std::string> contents;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const std::string where = fmt::format("added_tokens[{}]", i);
+      AddedToken token = added_token(list[i], where);
+      if (!contents.insert(token.content).second) {
+        refuse("{}: {}: {} is there twice", path_, where, shown(token.content));
+      }
+      add_to_vocabulary(token, where, file.vocabulary);
+      file.added_tokens.push_back(std::move(token));
+    }
+  }
+
+  AddedToken added_token(const Json& entry, const std::string& where) const {
+    if (!entry.is_object()) wrong_type(where, entry, "an object");
+    const Json& id = member(entry, "id");
+    if (!id.is_number_integer() || id < 0 || id >= kMaxTokenIds) {
+      wrong_type(where + ".id", id, fmt::format("an id from 0 to {}", kMaxTokenIds - 1));
+    }
+    const Json& content = member(entry, "content");
+    if (!content.is_string() || content == "") {
+      wrong_type(where + ".content", content, "a string that isn't empty");
+    }
+    for (const char* key : {"single_word", "lstrip", "rstrip", "normalized"}) {
+      require_flag(entry, where, key, false, false);
+    }
+    return {id.get<int32_t>(), content.get<std::string>(), flag(entry, where, "special", false)};
+  }
+
+  /// An added token may be in the vocabulary already, if id and spelling agree.
+  void add_to_vocabulary(const AddedToken& token, const std::string& where,
+                         Vocabulary& vocabulary) const {
+    std::string bytes;
+    append_bytes_of_spelling(bytes, token.content);
+    const int32_t listed = vocabulary.find(bytes);
+    const bool agrees = listed == kNoToken || listed == token.id;
+    const bool is_listed = vocabulary.has(token.id) && vocabulary.bytes_of(token.id) == bytes;
+    if (!agrees || (!is_listed && !vocabulary.add_unfindable(token.id, bytes))) {
+      refuse("{}: {}: {} has the id {}, which contradicts another token", path_, where,
+             shown(token.content), token.id);
+    }
+  }
+
+  const Json& settings_;
+  const std::string& path_;
+};
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    refuse("{}: no such file", path.string());
+  }
+  if (error) refuse("{}: can't be read: {}", path.string(), error.message());
+  if (!std::filesystem::is_regular_file(status)) refuse("{}: not a file", path.string());
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (!error && size > kMaxFileBytes) {
+    refuse("{}: {} bytes; a tokenizer has at most {}", path.string(), size, kMaxFileBytes);
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::string text(error ? 0 : size, '\0');
+  if (error || !in.read(text.data(), static_cast<std::streamsize>(size))) {
+    refuse("{}: can't be read: {}", path.string(), std::strerror(errno));
+  }
+  return text;
+}
+
+/// Fails early on what is no tokenizer at all.
+void check_text(std::string_view text, const std::string& path) {
+  if (text.substr(0, 40).find("git-lfs") != std::string_view::npos) {
+    refuse("{}: only the pointer file of a large-file store; fetch the file itself", path);
+  }
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    refuse("{}: not valid JSON: NUL byte at byte {}", path, nul);
+  }
+}
+
+MergeTable merge_table(const StringPool& parts, const Vocabulary& vocabulary,
+                       const std::string& path) {
+  MergeTable merges(parts.size() / 2);
+  std::string both;
+  for (size_t i = 0; i < parts.size() / 2; ++i) {
+    const std::string_view left = parts[2 * i];
+    const std::string_view right = parts[2 * i + 1];
+    both.assign(left).append(right);
+    const auto id_of = [&](std::string_view bytes) {
+      const int32_t id = vocabulary.find(bytes);
+      if (id == kNoToken) {
+        refuse("{}: model.merges[{}]: {} isn't in model.vocab", path, i,
+               shown(spelling_of_bytes(bytes)));
+      }
+      return id;
+    };
+    const int32_t left_id = id_of(left);
+    const int32_t right_id = id_of(right);
+    if (!merges.add(left_id, right_id, {static_cast<uint32_t>(i), id_of(both)})) {
+      refuse("{}: model.merges[{}]: the same two tokens merge earlier in the list", path, i);
+    }
+  }
+  return merges;
+}
+
+bool every_byte_has_token(const Vocabulary& vocabulary) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    if (vocabulary.find({&c, 1}) == kNoToken) return false;
+  }
+  return true;
+}
+
+/// The token for bytes without one.
+int32_t unknown_token(const Json& model, const Vocabulary& vocabulary, const std::string& path) {
+  const Json unk = model.value("unk_token", Json());
+  if (unk.is_null() || every_byte_has_token(vocabulary)) return kNoToken;
+  if (model.value("fuse_unk", Json()) == true) {
+    refuse("{}: model.fuse_unk: true isn't supported where bytes lack a token", path);
+  }
+  std::string bytes;
+  if (unk.is_string()) append_bytes_of_spelling(bytes, unk.get_ref<const std::string&>());
+  const int32_t id = vocabulary.find(bytes);
+  if (id == kNoToken) refuse("{}: model.unk_token: {} isn't in model.vocab", path, shown(unk));
+  return id;
+}
+
+}  // namespace
+
+TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const std::string text = read_file(path);
+  check_text(text, name);
+  EventReader events(name);
+  Json::sax_parse(text.begin(), text.end(), &events);
+
+  TokenizerFile file{std::move(events.vocabulary), MergeTable(0), {}, {}, false, {}};
+  SettingsReader(events.settings, name).read(file);
+  if (!events.has_vocabulary) refuse("{}: model.vocab is missing", name);
+  if (!events.has_merges) refuse("{}: model.merges is missing", name);
+  file.bpe_options.unknown_token = unknown_token(events.settings["model"], file.vocabulary, name);
+  file.merges = merge_table(events.merge_parts, file.vocabulary, name);
+  return file;
+}
+
+}  // namespace llm
