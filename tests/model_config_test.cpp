@@ -235,11 +235,12 @@ TEST_CASE("config: named models have their published parameter counts") {
       {"qwen2.5-7b", 7'615'616'512},  {"llama3-8b", 8'030'261'248},
       {"llama3.2-1b", 1'235'814'400}, {"smollm2-135m", 134'515'008}};
   CHECK(model_config_names().size() == published.size());
-  for (const auto& [name, parameters] : published) {
+  for (const auto& item : published) {
+    const std::string& name = item.first;
     INFO(name);
     const std::optional<ModelConfig> c = named_model_config(name);
     REQUIRE(c);
-    CHECK(c->num_parameters() == parameters);
+    CHECK(c->num_parameters() == item.second);
   }
   CHECK(!named_model_config("qwen3-0.7b"));
   CHECK(!named_model_config("Qwen3-0.6B"));

@@ -228,7 +228,9 @@ TEST_CASE("generation config: read, absent, and refused") {
       {"[]", "expected a JSON object"},
       {"{", "not valid JSON"},
       {"{\"a\":1,\"a\":2}", "twice"}};
-  for (const auto& [json, message] : bad) {
+  for (const auto& item : bad) {
+    const std::string& json = item.first;
+    const std::string& message = item.second;
     INFO(json);
     check_contains(refusal([&] { parse_generation_config(json, "gen.json"); }), message);
     check_contains(refusal([&] { parse_generation_config(json, "gen.json"); }), "gen.json");
@@ -260,7 +262,7 @@ TEST_CASE("text files: limits and wrong kinds are refused") {
 
 TEST_CASE("JSON: strict where it matters") {
   const JsonValue v = parse_json("{\"b\":[1,-2,2.5,18446744073709551615],\"a\":{\"x\":null}}", "j");
-  CHECK(v.object[0].first == "b");  // order kept
+  CHECK(v.object[0].key == "b");  // order kept
   const std::vector<JsonValue>& b = v.find("b")->array;
   CHECK(b[0].is_integer());
   CHECK(b[1].integer == -2);
@@ -275,6 +277,7 @@ TEST_CASE("JSON: strict where it matters") {
   check_contains(refusal([] { parse_json("NaN", "j"); }), "not valid JSON");
   check_contains(refusal([] { parse_json(std::string("1\0", 2), "j"); }), "NUL");
   CHECK(json_quote("a\"\n\xff") == "\"a\\\"\\n\xef\xbf\xbd\"");
-  CHECK(printable("a\nb") == "a\\x0ab");
+  CHECK(printable("a\n\x1b\xff") == "a\\n\\u001b\xef\xbf\xbd");
+  CHECK(printable(std::string(120, 'a')) == std::string(120, 'a'));
   CHECK(printable(std::string(119, 'a') + "\xc3\xa9") == std::string(119, 'a') + "...");
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "io/mapped_file.h"
@@ -104,7 +106,7 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
     } else if (Level& top = levels_.back(); top.value.is_array()) {
       top.value.array.push_back(std::move(value));
     } else {
-      top.value.object.emplace_back(std::move(top.key), std::move(value));
+      top.value.object.push_back({std::move(top.key), std::move(value)});
     }
     return true;
   }
@@ -189,21 +191,14 @@ std::string describe(const JsonValue& value) {
 
 std::string printable(std::string_view text) {
   constexpr size_t kLimit = 120;
-  std::string out;
-  for (const char c : text.substr(0, kLimit)) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  if (text.size() > kLimit) {
-    // Don't leave half a character before the ellipsis.
-    while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xc0) == 0x80) out.pop_back();
-    if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xc0) out.pop_back();
-    out += "...";
-  }
-  return out;
+  const auto is_continuation = [&](size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  size_t end = std::min(text.size(), kLimit);
+  // Don't cut through a character.
+  while (end < text.size() && end > kLimit - 4 && is_continuation(end)) --end;
+  const std::string quoted = json_quote(text.substr(0, end));
+  return quoted.substr(1, quoted.size() - 2) + (end < text.size() ? "..." : "");
 }
 
 std::string json_quote(std::string_view text) {

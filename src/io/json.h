@@ -5,10 +5,11 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace llm {
+
+struct JsonMember;
 
 /// One JSON value. Integers and other numbers are kept apart; objects keep their order.
 struct JsonValue {
@@ -20,7 +21,7 @@ struct JsonValue {
   double number = 0;    // kInteger and kNumber
   std::string string;
   std::vector<JsonValue> array;
-  std::vector<std::pair<std::string, JsonValue>> object;
+  std::vector<JsonMember> object;
 
   bool is_null() const { return kind == Kind::kNull; }
   bool is_bool() const { return kind == Kind::kBool; }
@@ -34,6 +35,11 @@ struct JsonValue {
   const JsonValue* find(std::string_view key) const;
   /// Like find(), but a member whose value is null counts as absent.
   const JsonValue* find_set(std::string_view key) const;
+};
+
+struct JsonMember {
+  std::string key;
+  JsonValue value;
 };
 
 /// Deepest nesting that the parsers take, as safetensors' own.
@@ -53,7 +59,8 @@ std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes)
 /// A short JSON rendering for messages: `"gelu"`, `1e+30`, `an object`.
 std::string describe(const JsonValue& value);
 
-/// A name out of a file, made fit for a message: control bytes escaped, cut after 120 bytes.
+/// A name out of a file, made fit for a message: escaped as in JSON, invalid UTF-8 replaced, cut
+/// after 120 bytes.
 std::string printable(std::string_view text);
 
 /// The text as a JSON string literal, quotes included; invalid UTF-8 becomes U+FFFD.
