@@ -4,20 +4,10 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/kv_layout.h"
 #include "base/tensor.h"
 
 namespace llm {
-
-/// Tokens in one block of the KV cache.
-inline constexpr int kKvBlockSize = 16;
-
-/// Dimensions of a head in the cache are padded to a multiple of this, so that they fill vectors.
-inline constexpr int64_t kKvLanes = 16;
-
-/// head_dim as the cache stores it.
-constexpr int64_t padded_head_dim(int64_t head_dim) {
-  return (head_dim + kKvLanes - 1) / kKvLanes * kKvLanes;
-}
 
 /// Rows of one step, flat over all sequences ("ragged"): T tokens of B sequences, sequence by
 /// sequence. Sequences that decode or verify come first.

@@ -40,7 +40,9 @@ void repeat_fma(float* state, int64_t repeats) {
   }
   auto sum = V::zero();
   for (auto& a : acc) sum = V::add(sum, a);
-  state[1] = V::sum(sum);
+  float lanes[V::kLanes];
+  V::store(lanes, sum);
+  state[1] = lanes[0];
 }
 
 template <typename V>
@@ -53,7 +55,9 @@ void repeat_dot(float* state, int64_t repeats) {
   }
   auto sum = V::zero();
   for (auto& a : acc) sum = V::add(sum, a);
-  state[1] = V::sum(sum);
+  float lanes[V::kLanes];
+  V::store(lanes, sum);
+  state[1] = lanes[0];
 }
 
 }  // namespace

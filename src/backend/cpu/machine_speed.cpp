@@ -6,6 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <limits>
+#include <thread>
+#include <vector>
 
 #include "backend/cpu/machine_speed_kernels.h"
 #include "base/tensor.h"
@@ -48,16 +51,8 @@ int64_t buffer_bytes() {
   return std::clamp(memory / 8, kMinBytes, kMaxBytes) / kPiece * kPiece;
 }
 
-template <typename Pass>
-double fastest_seconds(Pass pass) {
-  double best = 1e30;
-  for (int i = 0; i < kPasses; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    pass();
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    best = std::min(best, taken.count());
-  }
-  return best;
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 double read_gbs(ThreadPool& pool, const SpeedKernels& kernels) {
@@ -68,29 +63,39 @@ double read_gbs(ThreadPool& pool, const SpeedKernels& kernels) {
     std::memset(buffer.data() + i * kPiece, 1, static_cast<size_t>(kPiece));
   });
   std::atomic<uint32_t> sum{0};
-  const double seconds = fastest_seconds([&] {
+  double best = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const auto start = std::chrono::steady_clock::now();
     pool.parallel_for(pieces, [&](int64_t i, int) {
       sum += kernels.read(reinterpret_cast<const uint32_t*>(buffer.data() + i * kPiece), kPiece);
     });
-  });
-  const uint32_t expected = static_cast<uint32_t>(static_cast<uint64_t>(buffer.size() / 4) *
-                                                  0x01010101u * static_cast<uint64_t>(kPasses));
-  LLM_CHECK(sum == expected, "sum of what was read: {}", sum.load());
-  return static_cast<double>(buffer.size()) / seconds / 1e9;
+    best = std::min(best, seconds_since(start));
+  }
+  const uint64_t words = static_cast<uint64_t>(buffer.size()) / 4;
+  const uint32_t expected = static_cast<uint32_t>(words * 0x01010101u * kPasses);
+  LLM_CHECK(sum == expected, "sum of what was read: {}, not {}", sum.load(), expected);
+  return static_cast<double>(buffer.size()) / best / 1e9;
 }
 
 double gflops(ThreadPool& pool, void (*loop)(float*, int64_t), double flop_per_repeat) {
   const int threads = pool.num_threads();
-  // One task per thread for long enough that every thread takes part; the best pass is one in
-  // which they all did at once.
-  const double seconds = fastest_seconds([&] {
-    pool.parallel_for(threads, [&](int64_t, int) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int pass = 0; pass < kPasses; ++pass) {
+    std::vector<double> seconds(static_cast<size_t>(threads));
+    std::atomic<int> waiting{threads};
+    // Each task waits for all, so every thread takes exactly one, all at the same time.
+    pool.parallel_for(threads, [&](int64_t i, int) {
       float state[2] = {0.5f, 1.0f};
+      --waiting;
+      while (waiting > 0) std::this_thread::yield();
+      const auto start = std::chrono::steady_clock::now();
       loop(state, kRepeats);
+      seconds[static_cast<size_t>(i)] = seconds_since(start);
       LLM_CHECK(state[1] > 0.0f, "{}", state[1]);
     });
-  });
-  return flop_per_repeat * static_cast<double>(kRepeats) * threads / seconds / 1e9;
+    best = std::min(best, *std::max_element(seconds.begin(), seconds.end()));
+  }
+  return flop_per_repeat * static_cast<double>(kRepeats) * threads / best / 1e9;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ constexpr int64_t kPanelBytes = 384 << 10;
 constexpr int64_t kMaxChunk = 512;
 // Up to this many rows of x memory is the limit: chunks are small, and the next one is fetched
 // while this one is multiplied.
-constexpr int64_t kFewRows = 32;
+constexpr int64_t kFewRows = 64;
 // Weights of a task where memory is the limit.
 constexpr int64_t kTaskBytes = 1 << 20;
 // Tasks per thread, so that threads that get less of their core can take fewer.

@@ -22,13 +22,23 @@
 // GFLOP/s (BF16 dot). A = row-major with k in the lanes and a reduction per output, B = panels made
 // on load, C = the law above:
 //                              A           B           C
-//   m = 1    GB/s           34 - 40     38 - 44     33 - 39    without prefetch A 22 - 33, C 27 -
-//   39 m = 16   % of peak      44 - 51     76 - 80     48 - 63 m = 512  % of peak      64 - 78 94 -
-//   97     92 - 95    float path, 512 bit: 68, 95, 94 4-bit weights, group 128 (as on the right for
-//   B): m = 1 16 - 19 (A), 29 - 31 GB/s (B); m = 512 37 % (A), 90 % of peak (B) making B from A: 9
-//   - 11 GB/s, so 0.12 s and 1.2 GB of memory for Qwen3-0.6B; C costs nothing
+//   m = 1    GB/s           34 - 40     38 - 44     33 - 39    (no prefetch: A 22 - 33, C 27 - 39)
+//   m = 16   % of peak      44 - 51     76 - 80     48 - 63
+//   m = 512  % of peak      64 - 78     94 - 97     92 - 95    (float path, 512 bit: 68, 95, 94)
+//   W4 g128, m = 1, GB/s    16 - 19     29 - 31                4-bit weights, groups of 128
+//   W4 g128, m = 512, %     21 - 37     71 - 90
+// Making B from A runs at 9 - 11 GB/s: 0.12 s and 1.2 GB of memory for Qwen3-0.6B. C costs nothing.
 // A loses a third of the multiply rate to reductions and register pressure. C gives B's results to
-// the bit, starts at once, and pays with the transposes only between about 4 and 64 rows of x.
+// the bit, starts at once, and pays with the transposes only between about 5 and 64 rows of x.
+//
+// These kernels, same machine, one thread (236 and 118 GFLOP/s at most), BF16 weights, k / n =
+// 1024/4096, 2048/1024, 3072/1024; per cent of a prefetched read of the same bytes, or of the peak:
+//   dot path     m = 1: 93, 79, 96 %    m = 4: 105 GFLOP/s    m = 16: 74, 70, 74 %
+//                m = 64: 84 %           m = 512: 87, 90, 90 %
+//   float path   m = 1: 85, 74 %        m = 512: 90 % (512 bit), 88 % (256 bit)
+// The fifth missing at k = 2048, m = 1, comes with rows a multiple of 4 KiB apart, probably because
+// the 16 lines of a block then share one set of L1; with 2 threads the study's C still read at 92 %
+// of the plain read bandwidth there.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct MatmulAvx512 : VecAvx512 {
   static constexpr int kPanelVectors = 2;
   static constexpr int kTileRows = 12;
   static constexpr int kDirectVectors = 1;
-  static constexpr int kDirectRows = 4;
+  static constexpr int kDirectRows = 8;
 
   static U32 load_words(const void* p) { return _mm512_loadu_si512(p); }
   static void store_words(uint32_t* p, U32 v) { _mm512_storeu_si512(p, v); }

@@ -71,23 +71,73 @@ inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 inline int64_t words_of(const WeightRows& w) { return (w.row_bytes + kWordBytes - 1) / kWordBytes; }
 
-/// Words [word, word + kLanes) of rows [row, row + kLanes), transposed; zeros where the matrix
-/// ends.
-template <typename V>
-inline void load_block(const WeightRows& w, int64_t row, int64_t word, typename V::U32* out) {
+/// Cuts the words of a row into blocks of at most kLanes, so that vectors don't straddle cache
+/// lines where the rows' addresses allow it. take(word, count) gets each block in order.
+template <typename V, typename Take>
+[[gnu::always_inline]] inline void for_blocks(const WeightRows& w, Take take) {
   constexpr int64_t kBytes = V::kLanes * kWordBytes;
-  const char* from = w.data + row * w.row_bytes + word * kWordBytes;
-  const int64_t bytes = w.row_bytes - word * kWordBytes;
-  if (row + V::kLanes <= w.rows && bytes >= kBytes) {
-    V::transpose(from, w.row_bytes, out);
-    return;
+  const int64_t words = words_of(w);
+  int64_t count = V::kLanes;
+  const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(w.data) % kBytes);
+  if (past % kWordBytes == 0 && w.row_bytes % kBytes == 0) count -= past / kWordBytes;
+  for (int64_t word = 0; word < words; word += count, count = V::kLanes) {
+    count = smaller(count, words - word);
+    take(word, count);
+  }
+}
+
+/// Words [word, word + count) of rows [row, row + kLanes) at an edge: not a full vector of each, or
+/// rows past the last one, which read as zeros. Returns where in `out` they begin.
+template <typename V>
+[[gnu::noinline]] int64_t load_edge(const WeightRows& w, int64_t row, int64_t word, int64_t count,
+                                    typename V::U32* out) {
+  constexpr int64_t kBytes = V::kLanes * kWordBytes;
+  const char* from = w.data + row * w.row_bytes;
+  if (row + V::kLanes <= w.rows && w.row_bytes >= kBytes && w.row_bytes % kWordBytes == 0) {
+    // Whole vectors from inside the rows, though only some of their words are wanted.
+    const int64_t start = smaller(word, w.row_bytes / kWordBytes - V::kLanes);
+    V::transpose(from + start * kWordBytes, w.row_bytes, out);
+    return word - start;
   }
   alignas(64) char edge[V::kLanes * kBytes] = {};
+  const int64_t bytes = smaller(count * kWordBytes, w.row_bytes - word * kWordBytes);
   for (int64_t r = 0; r < smaller(V::kLanes, w.rows - row); ++r) {
-    std::memcpy(edge + r * kBytes, from + r * w.row_bytes,
-                static_cast<size_t>(smaller(bytes, kBytes)));
+    std::memcpy(edge + r * kBytes, from + r * w.row_bytes + word * kWordBytes,
+                static_cast<size_t>(bytes));
   }
   V::transpose(edge, kBytes, out);
+  return 0;
+}
+
+/// Calls take(s, vector) for words word + s, 0 <= s < count, of rows [row, row + kLanes), with
+/// outputs in the lanes and zeros past the last row.
+template <typename V, typename Take>
+[[gnu::always_inline]] inline void take_block(const WeightRows& w, int64_t row, int64_t word,
+                                              int64_t count, Take take) {
+  typename V::U32 block[V::kLanes];
+  if (row + V::kLanes <= w.rows && count == V::kLanes &&
+      (word + V::kLanes) * kWordBytes <= w.row_bytes) {
+    V::transpose(w.data + row * w.row_bytes + word * kWordBytes, w.row_bytes, block);
+    for (int s = 0; s < V::kLanes; ++s) take(s, block[s]);
+    return;
+  }
+  typename V::U32 parts[V::kLanes];
+  const int64_t begin = load_edge<V>(w, row, word, count, parts);
+  for (int64_t s = 0; s < count; ++s) take(s, parts[begin + s]);
+}
+
+/// Fetches a piece of the stream as large as a block of `count` words, and steps over it. (GCC 12
+/// drops calls of a function that does nothing but prefetch.)
+template <typename V>
+inline void prefetch_block(const char*& ahead, int64_t count) {
+  constexpr int64_t kBytes = V::kLanes * V::kLanes * kWordBytes;
+  const int64_t bytes = count * V::kLanes * kWordBytes;
+  if (bytes == kBytes) {
+    for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+  } else {
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+  }
+  ahead += bytes;
 }
 
 /// kDirectVectors vectors of outputs from `row` on, by kRows rows of x.
@@ -100,7 +150,8 @@ inline void direct_block(float* out, int64_t out_stride, const WeightRows& w, in
   for (auto& of_vector : acc) {
     for (auto& a : of_vector) a = V::zero();
   }
-  const auto take = [&](int v, typename V::U32 word, const uint32_t* at) {
+  const auto take = [&](int v, typename V::U32 word, const uint32_t* at)
+      __attribute__((always_inline)) {
     typename V::U32 steps[F::kSteps];
     F::expand(word, steps);
     for (int t = 0; t < F::kSteps; ++t) {
@@ -111,24 +162,18 @@ inline void direct_block(float* out, int64_t out_stride, const WeightRows& w, in
   };
   // The rows after these are the next piece of one contiguous stream.
   const char* ahead = w.data + (row + kOutputs) * w.row_bytes;
-  const int64_t words = words_of(w);
-  for (int64_t word = 0; word < words; word += V::kLanes) {
-    const uint32_t* at = x + word * F::kSteps * kRows;
-    const int64_t count = smaller(V::kLanes, words - word);
-    for (int v = 0; v < kVectors; ++v) {
-      typename V::U32 block[V::kLanes];
-      load_block<V>(w, row + v * V::kLanes, word, block);
-      for (int i = 0; i < V::kLanes * V::kLanes * kWordBytes; i += 64) {
-        __builtin_prefetch(ahead + i, 0, 2);
-      }
-      ahead += V::kLanes * V::kLanes * kWordBytes;
-      if (count == V::kLanes) {
-        for (int s = 0; s < V::kLanes; ++s) take(v, block[s], at + s * F::kSteps * kRows);
-      } else {
-        for (int64_t s = 0; s < count; ++s) take(v, block[s], at + s * F::kSteps * kRows);
-      }
-    }
-  }
+  for_blocks<V>(
+      w, [&](int64_t word, int64_t count) __attribute__((always_inline)) {
+        const uint32_t* at = x + word * F::kSteps * kRows;
+        for (int v = 0; v < kVectors; ++v) {
+          prefetch_block<V>(ahead, count);
+          take_block<V>(
+              w, row + v * V::kLanes, word,
+              count, [&](int64_t s, typename V::U32 vector) __attribute__((always_inline)) {
+                take(v, vector, at + s * F::kSteps * kRows);
+              });
+        }
+      });
   for (int v = 0; v < kVectors; ++v) {
     for (int i = 0; i < kRows; ++i) V::store(out + i * out_stride + v * V::kLanes, acc[v][i]);
   }
@@ -149,24 +194,19 @@ void make_panels(uint32_t* panels, const WeightRows& w) {
   for (int64_t first = 0; first < w.rows; first += kOutputs) {
     for (int64_t row = first; row < first + kOutputs; row += V::kLanes) {
       uint32_t* to = panels + first * words * F::kSteps + (row - first);
-      const char* ahead = w.data + (row + V::kLanes) * w.row_bytes;
-      for (int64_t word = 0; word < words; word += V::kLanes) {
-        typename V::U32 block[V::kLanes];
-        load_block<V>(w, row, word, block);
-        for (int i = 0; i < V::kLanes * V::kLanes * kWordBytes; i += 64) {
-          __builtin_prefetch(ahead + i, 0, 2);
-        }
-        ahead += V::kLanes * V::kLanes * kWordBytes;
-        const int64_t count = smaller(V::kLanes, words - word);
-        for (int64_t s = 0; s < count; ++s) {
-          typename V::U32 steps[F::kSteps];
-          F::expand(block[s], steps);
-          for (int t = 0; t < F::kSteps; ++t) {
-            V::store_words(to, steps[t]);
-            to += kOutputs;
-          }
-        }
-      }
+      for_blocks<V>(
+          w, [&](int64_t word, int64_t count) __attribute__((always_inline)) {
+            take_block<V>(
+                w, row, word,
+                count, [&](int64_t s, typename V::U32 vector) __attribute__((always_inline)) {
+                  typename V::U32 steps[F::kSteps];
+                  F::expand(vector, steps);
+                  for (int t = 0; t < F::kSteps; ++t) {
+                    V::store_words(to + (s * F::kSteps + t) * kOutputs, steps[t]);
+                  }
+                });
+            to += count * F::kSteps * kOutputs;
+          });
     }
   }
 }

@@ -16,11 +16,11 @@
 //   (BF16: over pairs of tokens, p rounded to BF16); splits are merged in ascending order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "backend/batch.h"
+#include "backend/kv_layout.h"
 #include "base/cpu_info.h"
-#include "base/dtype.h"
 
 namespace llm {
 

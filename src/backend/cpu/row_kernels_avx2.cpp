@@ -3,6 +3,6 @@
 
 namespace llm {
 
-extern const RowKernels kRowKernelsAvx2 = make_row_kernels<VecAvx2>();
+extern constinit const RowKernels kRowKernelsAvx2 = make_row_kernels<VecAvx2>();
 
 }  // namespace llm

@@ -3,6 +3,6 @@
 
 namespace llm {
 
-extern const RowKernels kRowKernelsAvx512 = make_row_kernels<VecAvx512>();
+extern constinit const RowKernels kRowKernelsAvx512 = make_row_kernels<VecAvx512>();
 
 }  // namespace llm

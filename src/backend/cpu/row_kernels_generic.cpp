@@ -3,6 +3,6 @@
 
 namespace llm {
 
-extern const RowKernels kRowKernelsGeneric = make_row_kernels<VecGeneric>();
+extern constinit const RowKernels kRowKernelsGeneric = make_row_kernels<VecGeneric>();
 
 }  // namespace llm

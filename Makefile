@@ -1,0 +1,133 @@
+# make            build/llm          make test     build, run every test
+# make lint       house rules        make format   clang-format in place
+# make asan       tests with address and undefined-behaviour checks
+# make install PREFIX=/usr/local     make clean    make help
+#
+# CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, BUILD=dir the output folder.
+
+PREFIX ?= /usr/local
+BUILD ?= build
+CUDA ?= auto
+# Set by `make asan`; goes to compiler and linker.
+SANITIZE ?=
+
+ARCH := $(shell $(CXX) -dumpmachine 2>/dev/null | cut -d- -f1)
+# A tag's name where there is one, else the next release's number with the commit.
+VERSION := $(shell git describe --tags --dirty 2>/dev/null || \
+  echo 0.1.0-dev$$(git describe --always --dirty 2>/dev/null | sed 's/^/+/'))
+
+# ---- CUDA: the stub unless nvcc is there ----
+NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+ifeq ($(CUDA),auto)
+WITH_CUDA := $(if $(NVCC),1,0)
+else
+WITH_CUDA := $(CUDA)
+endif
+ifeq ($(filter 0 1,$(WITH_CUDA)),)
+$(error CUDA=$(CUDA): expected auto, 0 or 1)
+endif
+ifeq ($(WITH_CUDA)$(NVCC),1)
+$(error CUDA=1, but there is no nvcc in PATH or /usr/local/cuda/bin: install the CUDA toolkit, or use CUDA=0)
+endif
+
+# ---- Flags ----
+# Baseline: any x86-64-v2 CPU; kernels for more are chosen at run time. No contraction into fused
+# multiply-adds: results must not depend on the compiler's choice.
+BASE_FLAGS := $(if $(filter x86_64,$(ARCH)),-march=x86-64-v2)
+CXXFLAGS ?= -O2 -g1
+ALL_CXXFLAGS = -std=c++20 $(BASE_FLAGS) $(CXXFLAGS) -ffp-contract=off -fno-math-errno -pthread \
+  -Wall -Wextra -DFMT_HEADER_ONLY -Isrc -MMD -MP $(SANITIZE)
+LINK = $(CXX) -pthread $(LDFLAGS) $(SANITIZE) -o $@ $^ $(LDLIBS)
+TEST_FLAGS := -Itests -DDOCTEST_CONFIG_SUPER_FAST_ASSERTS
+
+# Kernels of one instruction set, by the end of the file's name.
+AVX2_FLAGS := -mavx2 -mfma -mf16c
+AVX512_FLAGS := $(AVX2_FLAGS) -mavx512f -mavx512bw -mavx512dq -mavx512vl
+# g++ 12 warns about its own AVX-512 header (GCC bug 105593).
+AVX512_FLAGS += $(if $(findstring clang,$(CXX)),,-Wno-uninitialized -Wno-maybe-uninitialized)
+%_avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
+%_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
+%_avx512bf16.o: ISA_FLAGS = $(AVX512_FLAGS) -mavx512bf16
+KERNEL_FLAGS = $(if $(findstring src/backend/cpu/,$@),-O3)
+
+# ---- Files ----
+SOURCES := $(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp)
+ifneq ($(ARCH),x86_64)
+SOURCES := $(filter-out %_avx2.cpp %_avx512.cpp %_avx512bf16.cpp,$(SOURCES))
+endif
+TEST_SOURCES := $(wildcard tests/*.cpp)
+OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
+LIB_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS))
+TEST_OBJECTS := $(TEST_SOURCES:%.cpp=$(BUILD)/%.o)
+
+.PHONY: all setup test lint format asan install clean help unit objects
+all: $(BUILD)/llm
+
+# For scripts/lint.sh.
+objects: $(OBJECTS) $(TEST_OBJECTS)
+
+$(BUILD)/llm: $(OBJECTS)
+	$(LINK)
+
+$(BUILD)/llm_tests: $(LIB_OBJECTS) $(TEST_OBJECTS)
+	$(LINK)
+
+$(BUILD)/%.o: %.cpp Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
+
+$(TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
+
+# What `llm --version` says of the build. The stamp changes only when that does.
+BUILD_INFO := -DLLM_VERSION='"$(VERSION)"' -DLLM_WITH_CUDA=$(WITH_CUDA)
+%/src/cli/version.o: ALL_CXXFLAGS += $(BUILD_INFO)
+$(BUILD)/src/cli/version.o: $(BUILD)/version.stamp
+$(BUILD)/version.stamp: force
+	@mkdir -p $(@D)
+	@echo '$(VERSION) $(WITH_CUDA)' | cmp -s - $@ || echo '$(VERSION) $(WITH_CUDA)' > $@
+.PHONY: force
+
+# ---- Commands ----
+setup:
+	@scripts/setup.sh
+
+# A second make, since setup may just have installed the compiler.
+test: setup
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm $(BUILD)/llm_tests
+	@LLM_BINARY=$(BUILD)/llm $(BUILD)/llm_tests
+
+lint: setup
+	@BUILD=$(BUILD) scripts/lint.sh
+
+format:
+	clang-format -i $$(git ls-files '*.cpp' '*.h')
+
+asan:
+	$(MAKE) BUILD=$(BUILD)/asan CXXFLAGS="-O1 -g" \
+	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test
+
+install: $(BUILD)/llm
+
+# For scripts/lint.sh.
+objects: $(OBJECTS) $(TEST_OBJECTS)
+	install -D -m 755 $(BUILD)/llm $(DESTDIR)$(PREFIX)/bin/llm
+
+clean:
+	rm -rf $(BUILD)
+
+help:
+	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+
+# One unit by itself: make unit UNIT=name SRC="src/base/*.cpp ..." TESTS="tests/x_test.cpp"
+UNIT_DIR = build/unit/$(UNIT)
+UNIT_OBJECTS = $(patsubst %.cpp,$(UNIT_DIR)/%.o,$(sort $(wildcard $(SRC)) $(TESTS) \
+  tests/main.cpp tests/test_data.cpp))
+unit:
+	@$(MAKE) --no-print-directory $(UNIT_DIR)/run
+$(UNIT_DIR)/run: $(UNIT_OBJECTS)
+	$(LINK)
+$(UNIT_DIR)/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) $(TEST_FLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
+
+-include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(UNIT_OBJECTS:.o=.d))
