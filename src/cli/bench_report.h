@@ -1,0 +1,42 @@
+// What `llm bench` prints.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/bench.h"
+
+namespace llm {
+
+/// This machine's limits, measured: 0 where it has no such instruction.
+struct MachineLimits {
+  double read_gbs = 0;
+  double f32_gflops = 0;
+  double bf16_gflops = 0;
+};
+
+/// A bench run and what it ran on.
+struct BenchReport {
+  std::string model;
+  std::string cpu;
+  int64_t threads = 0;
+  std::string device;
+  std::string isa;
+  std::string act;
+  std::string kv_dtype;
+  uint64_t seed = 0;
+  int64_t weight_bytes = 0;
+  std::optional<MachineLimits> limits;  // none where nothing is computed
+  BenchPlan plan;
+  BenchResult result;
+  bool computes = true;  // false: the times mean nothing
+};
+
+/// For a person: speeds with their share of the limits, the stages, and the definitions.
+std::string bench_table(const BenchReport& report);
+
+/// One JSON object, schema 1, numbers that aren't known as null.
+std::string bench_json(const BenchReport& report);
+
+}  // namespace llm

@@ -1,0 +1,119 @@
+#include "cli/run_options.h"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+
+#include "base/error.h"
+
+namespace llm {
+namespace {
+
+void add_input_options(CLI::App& app, RunOptions& o) {
+  app.add_option(
+         "PROMPT", o.prompt,
+         "The prompt; `-` = only stdin. PROMPT, -f and stdin (if no terminal) are joined by "
+         "a blank line; with --raw by nothing")
+      ->type_name("");
+  add_text(app, "-f,--file", o.file, "FILE", "Read the prompt from a file");
+  add_text(app, "--messages", o.messages, "FILE",
+           "JSON: an array of messages, or {\"messages\", \"tools\"}");
+  add_text(app, "--token-ids", o.token_ids, "IDS", "The prompt as ids, \"1 2 3\"; implies --raw");
+  add_text(app, "--system", o.system, "TEXT", "System message");
+  add_text(app, "--chat-template", o.chat_template, "FILE",
+           "Jinja template instead of the model's own");
+  app.add_flag("--raw", o.raw, "Plain completion: no chat template, nothing split off");
+  app.add_flag("--escape", o.escape, "Turn \\n, \\t, \\x41, \\u00e9 in PROMPT into characters");
+  app.add_flag("--keep-newline", o.keep_newline,
+               "Keep the last newline of file and stdin (without --raw one is dropped)");
+  app.add_flag("--strip-newline", o.strip_newline,
+               "Drop the last newline of file and stdin (with --raw it is kept)");
+  app.add_flag(
+      "--parse-special-in-content", o.parse_special_in_content,
+      "Let messages hold control tokens such as <|im_end|> (otherwise they are plain text)");
+  add_choice(
+      app, "--think", {"on", "off", "auto"},
+      [&o](const std::string& word) {
+        o.think = word == "on" ? Think::kOn : word == "off" ? Think::kOff : Think::kAuto;
+      },
+      "Whether the model thinks first (auto: the template's default)");
+}
+
+void add_output_options(CLI::App& app, RunOptions& o) {
+  app.add_flag("--show-thinking", o.show_thinking,
+               "Print thoughts to stderr (otherwise not at all)");
+  app.add_flag("--json", o.json, "Print one JSON object at the end instead of the text");
+  app.add_flag("--print-ids", o.print_ids, "Print the ids of prompt and answer to stderr");
+  app.add_flag("--stats", o.stats, "Print times and speeds to stderr");
+  add_text(app, "--logits-out", o.logits_out, "F.npy",
+           "Write the logits of every prompt position, float32 [tokens, vocab_size]");
+  app.add_flag("--trace-shapes", o.trace_shapes,
+               "Print the shapes of one prefill and one decode step to stderr");
+}
+
+void add_stop_options(CLI::App& app, RunOptions& o) {
+  add_integer(
+      app, "-n,--max-tokens", o.max_tokens, 0, std::numeric_limits<int32_t>::max(),
+      "Most tokens to generate, the final eos included; 0 = prefill only (default: until eos "
+      "or the context is full)");
+  app.add_option("--stop", o.stops, "End the answer before this text (repeatable)")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--ignore-eos", o.ignore_eos, "Go on after the model's end-of-answer tokens");
+}
+
+void refuse_together(bool a, const char* a_name, bool b, const char* b_name) {
+  if (a && b) refuse("{} and {} can't be used together: leave one of them out", a_name, b_name);
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& app, RunOptions& options) {
+  add_input_options(app, options);
+  add_stop_options(app, options);
+  add_output_options(app, options);
+  add_sampling_options(app, options.sampling);
+  add_common_options(app, options.common);
+}
+
+void check_run_options(RunOptions& o) {
+  const bool text = o.prompt || o.file;
+  refuse_together(text, "a prompt (PROMPT or -f)", o.messages.has_value(), "--messages");
+  refuse_together(text, "a prompt (PROMPT or -f)", o.token_ids.has_value(), "--token-ids");
+  refuse_together(o.messages.has_value(), "--messages", o.token_ids.has_value(), "--token-ids");
+  refuse_together(o.messages.has_value(), "--messages", o.system.has_value(), "--system");
+  refuse_together(o.keep_newline, "--keep-newline", o.strip_newline, "--strip-newline");
+  if (o.token_ids) {
+    parse_token_ids(*o.token_ids);
+    o.raw = true;
+  }
+  const char* raw = o.token_ids ? "--token-ids" : "--raw";
+  refuse_together(o.raw, raw, o.messages.has_value(), "--messages");
+  refuse_together(o.raw, raw, o.system.has_value(), "--system");
+  refuse_together(o.raw, raw, o.chat_template.has_value(), "--chat-template");
+  refuse_together(o.raw, raw, o.think != Think::kAuto, "--think");
+  refuse_together(o.raw, raw, o.parse_special_in_content, "--parse-special-in-content");
+  for (const std::string& stop : o.stops) {
+    if (stop.empty()) refuse("--stop \"\": expected some text");
+  }
+}
+
+std::vector<int32_t> parse_token_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  size_t begin = 0;
+  while ((begin = text.find_first_not_of(" \t\r\n,", begin)) != std::string::npos) {
+    const size_t end = std::min(text.find_first_of(" \t\r\n,", begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const std::optional<int64_t> id = parse_integer(part);
+    if (!id || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
+      refuse("--token-ids: \"{}\" is not a token id (expected whole numbers from 0 on)", part);
+    }
+    ids.push_back(static_cast<int32_t>(*id));
+    begin = end;
+  }
+  if (ids.empty()) refuse("--token-ids: no ids given");
+  return ids;
+}
+
+}  // namespace llm

@@ -1,0 +1,68 @@
+#include "cli/run_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/version.h"
+
+namespace llm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json milliseconds(std::optional<double> seconds) {
+  return seconds && std::isfinite(*seconds) ? Json(*seconds * 1e3) : Json(nullptr);
+}
+
+std::string milliseconds_text(std::optional<double> seconds) {
+  return seconds ? fmt::format("{:.2f} ms", *seconds * 1e3) : std::string("-");
+}
+
+std::string per_second(double amount, std::optional<double> seconds) {
+  return seconds && *seconds > 0 ? fmt::format("{:.2f} tok/s", amount / *seconds)
+                                 : std::string("-");
+}
+
+}  // namespace
+
+std::string run_json(const RunResult& result, const RunInfo& info, bool with_prompt_ids) {
+  Json object;
+  object["content"] = result.content;
+  object["reasoning"] = result.reasoning ? Json(*result.reasoning) : Json(nullptr);
+  object["ids"] = result.ids;
+  if (with_prompt_ids) object["prompt_ids"] = result.prompt_ids;
+  object["finish_reason"] = std::string(name_of(result.finish_reason));
+  object["usage"] = {{"prompt_tokens", result.prompt_ids.size()},
+                     {"completion_tokens", result.ids.size()},
+                     {"reasoning_tokens", result.reasoning_tokens},
+                     {"cached_tokens", 0}};
+  object["ttft_ms"] = milliseconds(result.ttft);
+  object["tpot_ms"] = milliseconds(result.tpot);
+  object["run"] = {{"version", version_number()},
+                   {"device", info.device},
+                   {"isa", info.isa},
+                   {"act", info.act},
+                   {"kv_dtype", info.kv_dtype},
+                   {"seed", info.seed},
+                   {"model_sha256", nullptr}};
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string run_stats(const RunResult& result) {
+  const double prompt_tokens = static_cast<double>(result.prompt_ids.size());
+  std::string text =
+      fmt::format("prompt {} tokens, answer {} tokens, finish: {}\n", result.prompt_ids.size(),
+                  result.ids.size(), name_of(result.finish_reason));
+  text += fmt::format("TTFT {} (request accepted to first token out)   prefill {}\n",
+                      milliseconds_text(result.ttft), per_second(prompt_tokens, result.prefill));
+  text += fmt::format("TPOT {} ((end - first token) / (output tokens - 1))   decode {}",
+                      milliseconds_text(result.tpot), per_second(1, result.tpot));
+  if (result.tpot && *result.tpot > 0) {
+    text += fmt::format("   {:.1f} GB/s", result.decode_bytes / *result.tpot / 1e9);
+  }
+  return text + "\n";
+}
+
+}  // namespace llm

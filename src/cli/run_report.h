@@ -1,0 +1,43 @@
+// What `llm run` reports beside the text: the JSON object and the statistics.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/sequence.h"
+
+namespace llm {
+
+/// What an answer was made with: the "run" object of every result.
+struct RunInfo {
+  std::string device;
+  std::string isa;
+  std::string act;
+  std::string kv_dtype;
+  uint64_t seed = 0;
+};
+
+/// A finished answer. Times in seconds.
+struct RunResult {
+  std::string content;
+  std::optional<std::string> reasoning;  // none in raw mode, or where the model didn't think
+  std::vector<int32_t> prompt_ids;
+  std::vector<int32_t> ids;  // generated, with the final eos and the tokens of a cut stop string
+  FinishReason finish_reason = FinishReason::kNone;
+  int64_t reasoning_tokens = 0;
+  double prefill = 0;          // request accepted to the prompt's end
+  std::optional<double> ttft;  // request accepted to first token out
+  std::optional<double> tpot;  // (end - first token) / (output tokens - 1)
+  double decode_bytes = 0;     // weights and cache that a mean decode step reads
+};
+
+/// One line. The ids of the prompt only if asked for. model_sha256 is null: reading a whole
+/// checkpoint for it would cost more than most answers.
+std::string run_json(const RunResult& result, const RunInfo& info, bool with_prompt_ids);
+
+/// Lines for a person.
+std::string run_stats(const RunResult& result);
+
+}  // namespace llm

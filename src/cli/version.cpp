@@ -1,0 +1,40 @@
+#include "cli/version.h"
+
+#include <fmt/format.h>
+
+#include "base/cpu_info.h"
+
+// LLM_VERSION and LLM_WITH_CUDA come from the Makefile.
+
+namespace llm {
+namespace {
+
+constexpr const char* kDevices =
+    LLM_WITH_CUDA ? "cpu, shape (CUDA found, but no kernels for it yet)" : "cpu, shape (no CUDA)";
+
+constexpr const char* kCompiler =
+#if defined(__clang__)
+    "clang " __clang_version__;
+#else
+    "g++ " __VERSION__;
+#endif
+
+}  // namespace
+
+std::string compiler_name() { return kCompiler; }
+
+std::string version_number() { return LLM_VERSION; }
+
+std::string version_text() {
+  std::string supported;
+  for (const Isa isa : supported_isas()) {
+    supported += supported.empty() ? "" : ", ";
+    supported += name_of(isa);
+  }
+  return fmt::format(
+      "llm {}\ncompiler: {}\ndevices: {}\ncpu: {}\n"
+      "instruction sets that this CPU can run: {}\nin use: {}",
+      version_number(), kCompiler, kDevices, cpu_model_name(), supported, name_of(choose_isa()));
+}
+
+}  // namespace llm

@@ -1,0 +1,17 @@
+#include "engine/sequence.h"
+
+namespace llm {
+
+std::string_view name_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+  }
+  return "";
+}
+
+}  // namespace llm

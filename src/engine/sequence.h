@@ -1,0 +1,83 @@
+// One request on its way through the engine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backend/sampling.h"
+#include "base/tensor.h"
+
+namespace llm {
+
+/// For Request::max_tokens: generate until something else ends the sequence.
+inline constexpr int64_t kNoTokenLimit = std::numeric_limits<int64_t>::max();
+
+/// What is wanted of the engine.
+struct Request {
+  std::vector<int32_t> prompt_ids;  // at least one
+  SamplingParams sampling;
+  std::vector<int32_t> stop_ids;       // each ends the sequence and is its last id
+  int64_t max_tokens = kNoTokenLimit;  // generated ids, the stop id included; 0 = prefill only
+  int64_t num_ids = 0;                 // ids below this may be generated
+  int64_t prefill_cut = 0;             // a step of the prefill ends before this position; 0 = off
+  /// If set: receives the logits [rows, vocab_size] of the prompt's positions first_position and
+  /// on, in order, until every position has been covered. Valid during the call only.
+  std::function<void(int64_t first_position, ConstTensor logits)> on_prompt_logits;
+};
+
+enum class SequenceState { kWaiting, kRunning, kFinished };
+
+enum class FinishReason {
+  kNone,    // not finished
+  kStop,    // a stop id, or the caller found a stop string
+  kLength,  // max_tokens reached or the context is full
+};
+
+/// "stop", "length"; empty for kNone.
+std::string_view name_of(FinishReason reason);
+
+/// Prompt and generated ids, and how far the cache holds them. Changed by the Engine only.
+class Sequence {
+ public:
+  explicit Sequence(Request request)
+      : request_(std::move(request)),
+        ids_(request_.prompt_ids),
+        prompt_length_(static_cast<int64_t>(ids_.size())) {}
+
+  const Request& request() const { return request_; }
+  std::span<const int32_t> ids() const { return ids_; }
+  std::span<const int32_t> prompt_ids() const { return ids().first(prompt_size()); }
+  std::span<const int32_t> output_ids() const { return ids().subspan(prompt_size()); }
+  int64_t length() const { return static_cast<int64_t>(ids_.size()); }
+  int64_t prompt_length() const { return prompt_length_; }
+  int64_t output_length() const { return length() - prompt_length_; }
+
+  SequenceState state() const { return state_; }
+  bool finished() const { return state_ == SequenceState::kFinished; }
+  FinishReason finish_reason() const { return finish_reason_; }
+
+  /// Leading ids whose keys and values are in the cache.
+  int64_t num_cached_tokens() const { return num_cached_tokens_; }
+  bool in_prefill() const { return num_cached_tokens_ < prompt_length_; }
+  /// Block i of the cache holds tokens [i * kKvBlockSize, (i + 1) * kKvBlockSize).
+  std::span<const int32_t> block_table() const { return block_table_; }
+
+ private:
+  friend class Engine;
+  size_t prompt_size() const { return static_cast<size_t>(prompt_length_); }
+
+  Request request_;
+  std::vector<int32_t> ids_;
+  int64_t prompt_length_;
+  int64_t num_cached_tokens_ = 0;
+  std::vector<int32_t> block_table_;
+  SequenceState state_ = SequenceState::kWaiting;
+  FinishReason finish_reason_ = FinishReason::kNone;
+};
+
+}  // namespace llm

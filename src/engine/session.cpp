@@ -1,0 +1,141 @@
+#include "engine/session.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/shape/shape_backend.h"
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "io/json.h"
+#include "io/model_dir.h"
+#include "io/safetensors.h"
+#include "model/weights.h"
+
+namespace llm {
+namespace {
+
+constexpr int64_t kMaxConfigBytes = int64_t{16} << 20;
+
+std::string join(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+/// --config: a name that is compiled in, or a config.json.
+ModelConfig config_for(const std::string& name_or_path) {
+  if (auto config = named_model_config(name_or_path)) return *config;
+  const std::filesystem::path path = name_or_path;
+  if (std::filesystem::is_directory(path)) return load_model_config(path);
+  if (!std::filesystem::exists(path)) {
+    refuse("--config {}: no such file, and no config of that name is known (known: {})",
+           name_or_path, join(model_config_names()));
+  }
+  return parse_model_config(read_text_file(path, kMaxConfigBytes), path.string());
+}
+
+std::string chosen_model(const ModelChoice& choice) {
+  if (!choice.model.empty()) return choice.model;
+  const char* from_environment = std::getenv("LLM_MODEL");
+  if (from_environment != nullptr && *from_environment != '\0') return from_environment;
+  refuse(
+      "no model given: name a model folder with -m DIR or in $LLM_MODEL, or run random weights "
+      "with "
+      "--config NAME --random-weights (names: {})",
+      join(model_config_names()));
+}
+
+std::filesystem::path tokenizer_file(const std::filesystem::path& dir_or_file) {
+  return std::filesystem::is_directory(dir_or_file) ? dir_or_file / "tokenizer.json" : dir_or_file;
+}
+
+/// The ids that tokenizer_config.json calls eos: a token's text, bare or in an object.
+std::vector<int32_t> tokenizer_eos_ids(const std::filesystem::path& dir,
+                                       const Tokenizer& tokenizer) {
+  const std::filesystem::path path = dir / "tokenizer_config.json";
+  if (!std::filesystem::exists(path)) return {};
+  const JsonValue config = read_json_file(path);
+  const JsonValue* eos = config.find_set("eos_token");
+  if (eos != nullptr && eos->is_object()) eos = eos->find_set("content");
+  if (eos == nullptr || !eos->is_string()) return {};
+  const std::optional<int32_t> id = tokenizer.id_of(eos->string);
+  return id ? std::vector<int32_t>{*id} : std::vector<int32_t>{};
+}
+
+void load_tokenizer(ModelFiles& files, const std::string& given) {
+  const std::filesystem::path place = given.empty() ? files.dir : std::filesystem::path(given);
+  if (place.empty()) return;
+  const std::filesystem::path file = tokenizer_file(place);
+  if (given.empty() && !std::filesystem::exists(file)) return;
+  files.tokenizer = Tokenizer::load(file);
+  files.tokenizer_dir = file.parent_path();
+  files.stop_ids =
+      union_of_ids(files.stop_ids, tokenizer_eos_ids(files.tokenizer_dir, *files.tokenizer));
+}
+
+DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, Device device,
+                           uint64_t seed, ThreadPool& pool, const Log& log) {
+  if (device == Device::kShape) return shape_weights(files.config);
+  if (!choice.random_weights.empty()) return random_weights(files.config, seed, pool);
+  auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(files.dir));
+  return load_weights(files.config, std::move(checkpoint), log);
+}
+
+}  // namespace
+
+DType DeviceChoice::cache_dtype() const {
+  if (kv_dtype) return *kv_dtype;
+  return act == ActDType::kF32 ? DType::kF32 : DType::kBF16;
+}
+
+int64_t ModelFiles::num_ids() const {
+  return tokenizer ? std::min<int64_t>(tokenizer->num_ids(), config.vocab_size) : config.vocab_size;
+}
+
+ModelFiles open_model(const ModelChoice& choice, Device device) {
+  if (!choice.random_weights.empty() && choice.random_weights != "bf16") {
+    refuse("--random-weights={}: expected bf16", choice.random_weights);
+  }
+  ModelFiles files;
+  if (!choice.config.empty()) {
+    if (!choice.model.empty()) refuse("-m and --config both name a model: give one of them");
+    if (choice.random_weights.empty() && device != Device::kShape) {
+      refuse("--config {} has no weights: add --random-weights", choice.config);
+    }
+    files.name = choice.config;
+    files.config = config_for(choice.config);
+  } else {
+    if (!choice.random_weights.empty()) refuse("--random-weights needs --config NAME|FILE");
+    files.name = chosen_model(choice);
+    files.dir = resolve_model_dir(files.name);
+    files.config = load_model_config(files.dir);
+    files.generation = load_generation_config(files.dir);
+  }
+  files.stop_ids = union_of_ids(files.config.eos_token_ids, files.generation.eos_token_ids);
+  load_tokenizer(files, choice.tokenizer);
+  return files;
+}
+
+LoadedModel::LoadedModel(const ModelFiles& files, const ModelChoice& choice,
+                         const DeviceChoice& device, uint64_t weights_seed, int64_t max_positions,
+                         const Log& log) {
+  const int64_t threads = device.threads.value_or(allowed_threads());
+  pool_ =
+      std::make_unique<ThreadPool>(device.device == Device::kShape ? 1 : static_cast<int>(threads));
+  DecoderWeights weights = weights_for(files, choice, device.device, weights_seed, *pool_, log);
+  if (device.device == Device::kShape) {
+    backend_ = make_shape_backend();
+  } else {
+    const Isa isa = choose_isa();
+    backend_ = make_cpu_backend(*pool_, device.act.value_or(default_act(isa)), isa);
+  }
+  decoder_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
+}
+
+int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype) {
+  return config.kv_bytes_per_token(bits_of(dtype) / 8.0);
+}
+
+}  // namespace llm

@@ -1,0 +1,80 @@
+// Opens a model: first the small files that decide whether a request can run at all, then the
+// weights, the device and the decoder.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "io/generation_config.h"
+#include "model/decoder.h"
+#include "model/model_config.h"
+#include "text/tokenizer.h"
+
+namespace llm {
+
+/// Where the model comes from: a checkpoint folder or hub id, or a config with random weights.
+struct ModelChoice {
+  std::string model;           // folder or hub id; empty: $LLM_MODEL, unless config is given
+  std::string config;          // name or config.json, with random_weights
+  std::string random_weights;  // their type ("bf16"); empty: none
+  std::string tokenizer;       // folder or tokenizer.json; empty: the model's own, if any
+};
+
+enum class Device { kCpu, kShape };
+
+struct DeviceChoice {
+  Device device = Device::kCpu;
+  std::optional<int64_t> threads;  // default: allowed_threads()
+  std::optional<ActDType> act;     // default: the instruction set's
+  std::optional<DType> kv_dtype;   // default: BF16, or F32 if act is given as F32
+
+  DType cache_dtype() const;
+};
+
+/// What a model's small files say.
+struct ModelFiles {
+  std::filesystem::path dir;  // empty without a checkpoint
+  std::string name;           // for messages and reports
+  ModelConfig config;
+  GenerationConfig generation;
+  std::optional<Tokenizer> tokenizer;
+  std::filesystem::path tokenizer_dir;  // where its configuration and chat template are
+  std::vector<int32_t> stop_ids;        // union of what all configurations call eos, ascending
+
+  /// Ids that can be generated: those that have a token, or all where there is no tokenizer.
+  int64_t num_ids() const;
+};
+
+/// Reads the small files. Refuses (exit code 2) when no model is named or a file can't be used.
+/// The shape device needs no weights, so a bare config will do.
+ModelFiles open_model(const ModelChoice& choice, Device device);
+
+/// Weights on a device, ready to run.
+class LoadedModel {
+ public:
+  /// `weights_seed` is for random weights. max_positions as in Decoder.
+  LoadedModel(const ModelFiles& files, const ModelChoice& choice, const DeviceChoice& device,
+              uint64_t weights_seed, int64_t max_positions, const Log& log);
+
+  ThreadPool& pool() { return *pool_; }
+  Backend& backend() { return *backend_; }
+  Decoder& decoder() { return *decoder_; }
+
+ private:
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+/// Bytes of keys and values of one token, all layers.
+int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype);
+
+}  // namespace llm
