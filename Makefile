@@ -3,7 +3,8 @@
 # make asan       tests with address and undefined-behaviour checks
 # make install PREFIX=/usr/local     make clean    make help
 #
-# CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, BUILD=dir the output folder.
+# CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, BUILD=dir the output folder,
+# V=1 shows each command.
 
 PREFIX ?= /usr/local
 BUILD ?= build
@@ -37,7 +38,9 @@ BASE_FLAGS := $(if $(filter x86_64,$(ARCH)),-march=x86-64-v2)
 CXXFLAGS ?= -O2 -g1
 ALL_CXXFLAGS = -std=c++20 $(BASE_FLAGS) $(CXXFLAGS) -ffp-contract=off -fno-math-errno -pthread \
   -Wall -Wextra -DFMT_HEADER_ONLY -Isrc -MMD -MP $(SANITIZE)
-LINK = $(CXX) -pthread $(LDFLAGS) $(SANITIZE) -o $@ $^ $(LDLIBS)
+# V=1 shows the commands.
+Q := $(if $(V),,@)
+LINK = $(Q)$(if $(V),,echo "LINK $@" &&) $(CXX) -pthread $(LDFLAGS) $(SANITIZE) -o $@ $^ $(LDLIBS)
 TEST_FLAGS := -Itests -DDOCTEST_CONFIG_SUPER_FAST_ASSERTS
 
 # Kernels of one instruction set, by the end of the file's name.
@@ -48,7 +51,7 @@ AVX512_FLAGS += $(if $(findstring clang,$(CXX)),,-Wno-uninitialized -Wno-maybe-u
 %_avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
 %_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
 %_avx512bf16.o: ISA_FLAGS = $(AVX512_FLAGS) -mavx512bf16
-KERNEL_FLAGS = $(if $(findstring src/backend/cpu/,$@),-O3)
+KERNEL_FLAGS = $(if $(findstring src/backend/,$@),-O3)
 
 # ---- Files ----
 SOURCES := $(wildcard src/*.cpp src/*/*.cpp src/*/*/*.cpp)
@@ -60,8 +63,10 @@ OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 LIB_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS))
 TEST_OBJECTS := $(TEST_SOURCES:%.cpp=$(BUILD)/%.o)
 
-.PHONY: all setup test lint format asan install clean help unit objects
-all: $(BUILD)/llm
+.PHONY: all setup test lint format asan install clean help objects
+# A second make, since setup may just have installed the compiler.
+all: setup
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
 
 # For scripts/lint.sh.
 objects: $(OBJECTS) $(TEST_OBJECTS)
@@ -74,7 +79,7 @@ $(BUILD)/llm_tests: $(LIB_OBJECTS) $(TEST_OBJECTS)
 
 $(BUILD)/%.o: %.cpp Makefile
 	@mkdir -p $(@D)
-	$(CXX) $(ALL_CXXFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
+	$(Q)$(if $(V),,echo "CXX $<" &&) $(CXX) $(ALL_CXXFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
 
 $(TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 
@@ -91,7 +96,6 @@ $(BUILD)/version.stamp: force
 setup:
 	@scripts/setup.sh
 
-# A second make, since setup may just have installed the compiler.
 test: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm $(BUILD)/llm_tests
 	@LLM_BINARY=$(BUILD)/llm $(BUILD)/llm_tests
@@ -106,10 +110,7 @@ asan:
 	$(MAKE) BUILD=$(BUILD)/asan CXXFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test
 
-install: $(BUILD)/llm
-
-# For scripts/lint.sh.
-objects: $(OBJECTS) $(TEST_OBJECTS)
+install: all
 	install -D -m 755 $(BUILD)/llm $(DESTDIR)$(PREFIX)/bin/llm
 
 clean:
@@ -118,16 +119,4 @@ clean:
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
-# One unit by itself: make unit UNIT=name SRC="src/base/*.cpp ..." TESTS="tests/x_test.cpp"
-UNIT_DIR = build/unit/$(UNIT)
-UNIT_OBJECTS = $(patsubst %.cpp,$(UNIT_DIR)/%.o,$(sort $(wildcard $(SRC)) $(TESTS) \
-  tests/main.cpp tests/test_data.cpp))
-unit:
-	@$(MAKE) --no-print-directory $(UNIT_DIR)/run
-$(UNIT_DIR)/run: $(UNIT_OBJECTS)
-	$(LINK)
-$(UNIT_DIR)/%.o: %.cpp
-	@mkdir -p $(@D)
-	$(CXX) $(ALL_CXXFLAGS) $(TEST_FLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
-
--include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(UNIT_OBJECTS:.o=.d))
+-include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d))

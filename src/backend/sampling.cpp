@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <unordered_map>
 #include <vector>
@@ -26,16 +27,37 @@ constexpr int kPhiloxRounds = 10;
 constexpr size_t kFirstNucleus = 128;
 constexpr size_t kNucleusGrowth = 8;
 
+/// Largest of the values; minus infinity if there are none. In lanes, so that it runs as vectors.
+float largest_of(std::span<const float> values) {
+  constexpr size_t kLanes = 16;
+  float lanes[kLanes];
+  std::fill(std::begin(lanes), std::end(lanes), -INFINITY);
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t j = 0; j < kLanes; ++j) lanes[j] = std::max(lanes[j], values[i + j]);
+  }
+  for (; i < values.size(); ++i) lanes[0] = std::max(lanes[0], values[i]);
+  return *std::max_element(std::begin(lanes), std::end(lanes));
+}
+
+bool all_below_infinity(std::span<const float> values) {
+  int32_t bad = 0;
+  for (const float x : values) bad |= static_cast<int32_t>(!(x < INFINITY));
+  return bad == 0;
+}
+
 /// The raw logits must be numbers below infinity, and one of those that may be drawn above
 /// minus infinity.
 void check_logits(std::span<const float> logits, int64_t num_ids) {
-  bool any = false;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i])) fail("the logit of token {} is not a number (NaN)", i);
-    if (logits[i] == INFINITY) fail("the logit of token {} is infinite", i);
-    any |= static_cast<int64_t>(i) < num_ids && logits[i] != -INFINITY;
+  if (!all_below_infinity(logits)) {
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (std::isnan(logits[i])) fail("the logit of token {} is not a number (NaN)", i);
+      if (logits[i] == INFINITY) fail("the logit of token {} is infinite", i);
+    }
   }
-  if (!any) fail("every logit is minus infinity: no token can be chosen");
+  if (largest_of(logits.first(static_cast<size_t>(num_ids))) == -INFINITY) {
+    fail("every logit is minus infinity: no token can be chosen");
+  }
 }
 
 void apply_penalties(std::span<float> logits, const SampleRow& row) {
@@ -63,7 +85,8 @@ bool has_penalties(const SamplingParams& p) {
 }
 
 int32_t arg_max(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const auto first = std::find(logits.begin(), logits.end(), largest_of(logits));
+  return static_cast<int32_t>(first - logits.begin());
 }
 
 /// The order in which ids are kept: by logit, then the lower id.
@@ -82,7 +105,7 @@ class Candidates {
   Candidates(std::span<const float> logits, float temperature)
       : logits_(logits),
         more_probable_{logits},
-        largest_(*std::max_element(logits.begin(), logits.end())),
+        largest_(largest_of(logits)),
         temperature_(temperature) {
     ids_.resize(logits.size());
     std::iota(ids_.begin(), ids_.end(), 0);

@@ -86,42 +86,8 @@ class Text {
   std::vector<Run> runs_;
 };
 
-class Value;
-
 /// Which Python type a sequence plays.
 enum class ListKind : uint8_t { kList, kTuple, kRange, kGenerator, kKeys, kValues, kItems };
-
-struct List {
-  std::vector<Value> items;
-  ListKind kind = ListKind::kList;
-  Origin origin = Origin::kTemplate;  // of the brackets and commas when printed
-  bool print_as_json = false;         // prints as JSON instead of Python's repr
-  int depth = 1;
-};
-
-/// Keys in the order of their first insertion. Keys are hashable values, mostly strings.
-class Dict {
- public:
-  using Entry = std::pair<Value, Value>;
-
-  const std::vector<Entry>& entries() const { return entries_; }
-  size_t size() const { return entries_.size(); }
-  const Value* find_value(const Value& key) const;
-  const Value* find(std::string_view key) const;
-  /// Inserts, or replaces the value at the key's old place. Throws ValueError if not hashable.
-  void set(const Value& key, Value value);
-  void erase(std::string_view key);
-
-  Origin origin = Origin::kTemplate;  // of braces, colons and commas when printed
-  bool print_as_json = false;         // prints as JSON instead of Python's repr
-  int depth = 1;
-
- private:
-  const Value* find_hash(const std::string& hash) const;
-
-  std::vector<Entry> entries_;
-  std::unordered_map<std::string, size_t> index_;  // hash text -> position
-};
 
 /// Base of what only the template engine knows: functions, macros, namespaces, loops.
 class Object {
@@ -132,6 +98,9 @@ class Object {
   /// Nesting of the values that it holds for good, as Value::depth().
   virtual int depth() const { return 0; }
 };
+
+struct List;
+class Dict;
 
 class Value {
  public:
@@ -164,12 +133,7 @@ class Value {
   static Value big_int(std::string digits) {
     return Value(BigInt{std::make_shared<const std::string>(std::move(digits))});
   }
-  static Value list(std::vector<Value> items, ListKind kind = ListKind::kList) {
-    List list;
-    list.items = std::move(items);
-    list.kind = kind;
-    return Value(std::move(list));
-  }
+  static Value list(std::vector<Value> items, ListKind kind = ListKind::kList);
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<None>(data_); }
@@ -224,6 +188,45 @@ class Value {
   std::variant<Undefined, None, bool, int64_t, BigInt, double, TextPtr, ListPtr, DictPtr, ObjectPtr>
       data_;
 };
+
+struct List {
+  std::vector<Value> items;
+  ListKind kind = ListKind::kList;
+  Origin origin = Origin::kTemplate;  // of the brackets and commas when printed
+  bool print_as_json = false;         // prints as JSON instead of Python's repr
+  int depth = 1;
+};
+
+/// Keys in the order of their first insertion. Keys are hashable values, mostly strings.
+class Dict {
+ public:
+  using Entry = std::pair<Value, Value>;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  size_t size() const { return entries_.size(); }
+  const Value* find_value(const Value& key) const;
+  const Value* find(std::string_view key) const;
+  /// Inserts, or replaces the value at the key's old place. Throws ValueError if not hashable.
+  void set(const Value& key, Value value);
+  void erase(std::string_view key);
+
+  Origin origin = Origin::kTemplate;  // of braces, colons and commas when printed
+  bool print_as_json = false;         // prints as JSON instead of Python's repr
+  int depth = 1;
+
+ private:
+  const Value* find_hash(const std::string& hash) const;
+
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, size_t> index_;  // hash text -> position
+};
+
+inline Value Value::list(std::vector<Value> items, ListKind kind) {
+  List list;
+  list.items = std::move(items);
+  list.kind = kind;
+  return Value(std::move(list));
+}
 
 /// Python's ==.
 bool equals(const Value& a, const Value& b, Budget& budget);

@@ -7,29 +7,10 @@
 #include <cstring>
 
 #include "backend/cpu/row_kernels.h"
+#include "backend/cpu/vec_exp.h"
 
 namespace llm {
 namespace {
-
-/// exp(x) for x <= 0; 0 below -87.3, where the result would be subnormal. Error under 2 ulp:
-/// x = n ln 2 + r, |r| <= ln 2 / 2, and e^r by its Taylor series to r^7 / 7!.
-template <typename V>
-typename V::F32 exp_nonpositive(typename V::F32 x) {
-  const auto n = V::round(V::mul(x, V::set1(1.44269504089f)));
-  auto r = V::fma(n, V::set1(-0.693145751953125f), x);  // ln 2, upper bits: n * this is exact
-  r = V::fma(n, V::set1(-1.42860682030941723212e-6f), r);
-  auto p = V::set1(1.0f / 5040);
-  p = V::fma(p, r, V::set1(1.0f / 720));
-  p = V::fma(p, r, V::set1(1.0f / 120));
-  p = V::fma(p, r, V::set1(1.0f / 24));
-  p = V::fma(p, r, V::set1(1.0f / 6));
-  p = V::fma(p, r, V::set1(0.5f));
-  p = V::fma(p, r, V::set1(1.0f));
-  p = V::fma(p, r, V::set1(1.0f));
-  // Clamped so that the exponent stays in range where the result is replaced by 0 anyway.
-  const auto result = V::scale_by_power(p, V::max(n, V::set1(-126.0f)));
-  return V::zero_below(result, x, V::set1(-87.3f));
-}
 
 template <typename V>
 void rms_norm(float* y, const float* x, const float* weight, int64_t n, float eps) {
@@ -177,7 +158,7 @@ void softmax_weights(float* scores, int64_t visible, AttendState& state) {
   const auto maximum = V::set1(state.maximum);
   auto sums = V::zero();
   for (int64_t t = 0; t < end; t += kLanes) {
-    const auto p = exp_nonpositive<V>(V::sub(V::load(scores + t), maximum));
+    const auto p = exp_of_nonpositive<V>(V::sub(V::load(scores + t), maximum));
     V::store(scores + t, p);
     sums = V::add(sums, p);
   }
@@ -284,7 +265,7 @@ template <typename V>
 void merge(AttendState& into, const AttendState& split, int64_t head_dim_padded) {
   const float maximum = into.maximum > split.maximum ? into.maximum : split.maximum;
   float factors[2 * V::kLanes] = {into.maximum - maximum, split.maximum - maximum};
-  V::store(factors, exp_nonpositive<V>(V::load(factors)));
+  V::store(factors, exp_of_nonpositive<V>(V::load(factors)));
   const auto keep = V::set1(factors[0]);
   const auto take = V::set1(factors[1]);
   for (int64_t d = 0; d < head_dim_padded; d += V::kLanes) {
