@@ -101,6 +101,9 @@ TEST_CASE("bench: a run beyond the context is refused, and shape has no times") 
   CHECK(r.exit_code == 2);
   CHECK(r.err.find("600") != std::string::npos);
   CHECK(r.err.find("512") != std::string::npos);
+  const LlmResult deep = run_llm({"bench", "-m", model, "--depth", "511"});
+  CHECK(deep.exit_code == 2);
+  CHECK(deep.err.find("depth 511 + prompt 512 + generated 128 are 1151") != std::string::npos);
   const JsonValue shape = bench({"--device", "shape", "--gen-len", "3"});
   const JsonValue& run = shape.find("runs")->array[0];
   CHECK(run.find("ttft_ms")->find("mean")->is_null());

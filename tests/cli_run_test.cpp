@@ -153,6 +153,39 @@ TEST_CASE("run: a full context ends with length") {
   CHECK(j.find("usage")->find("completion_tokens")->integer == 6);
 }
 
+TEST_CASE("run: a prompt that fills the context is no silent end") {
+  LLM_SKIP_WITHOUT_DATA("run-context-exact");
+  const Args args = {"run", "-m", fixture("qwen3-bf16-tied"), "--token-ids", "1 2 3", "--ctx", "3"};
+  const LlmResult full = run_llm(args);
+  CHECK(full.exit_code == 0);
+  CHECK_MESSAGE(contains(full.err, "3 tokens fill the context of 3"), full.err);
+  CHECK(contains(full.err, "--ctx"));
+  CHECK_FALSE(contains(run_llm(with(args, {"-n", "0"})).err, "warning"));
+}
+
+TEST_CASE("run: logits that can't be written are refused before the work") {
+  LLM_SKIP_WITHOUT_DATA("run-logits-refused");
+  const std::string dir = fresh_test_dir("cli-logits-refused").string();
+  for (const std::string& path : {dir, dir + "/no/such/a.npy"}) {
+    const LlmResult r = run_llm({"run", "-m", fixture("qwen3-bf16-tied"), "--token-ids", "1", "-n",
+                                 "1", "--logits-out", path});
+    CHECK(r.exit_code == 2);
+    CHECK(r.out.empty());
+    CHECK_MESSAGE(contains(r.err, path), r.err);
+  }
+}
+
+TEST_CASE("run: ill-formed UTF-8 in --system and --stop is repaired, with a warning") {
+  LLM_SKIP_WITHOUT_DATA("run-repair");
+  const Args args = {"run", "-m", fixture("qwen3-bf16-tied"), "-n", "0", "--print-ids", "hi"};
+  const LlmResult broken = run_llm(with(args, {"--system", "a\xe6", "--stop", "\xff"}));
+  CHECK(broken.exit_code == 0);
+  CHECK(contains(broken.err, "--system is not valid UTF-8"));
+  CHECK(contains(broken.err, "--stop is not valid UTF-8"));
+  CHECK(prompt_ids(with({args.begin(), args.begin() + 3}, {"hi", "--system", "a\xe6"})) ==
+        prompt_ids(with({args.begin(), args.begin() + 3}, {"hi", "--system", "a\xef\xbf\xbd"})));
+}
+
 TEST_CASE("run: prompt parts, newlines and escapes") {
   LLM_SKIP_WITHOUT_DATA("run-prompt-parts");
   const std::string model = script("cli-prompt", {9707, 17453, 151645});

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,9 @@ TEST_CASE("an unusable command line ends with 2 and a hint") {
   check_refused({"dance"}, "dance");
   check_refused({"run", "--no-such-flag", "x"}, "--no-such-flag");
   check_refused({"run", "two", "prompts"}, "prompts");
-  check_refused({"run", "--ctx"}, "--ctx");
+  check_refused({"run", "--ctx"}, "--ctx needs a value");
+  check_refused({"run", "-n", "1", "-n", "2", "x"}, "--max-tokens is given twice");
+  check_refused({"run", "x", "--no-such", "value"}, "unknown option --no-such");
   check_refused({"run", "-q", "-v", "x"}, "verbose");
 }
 
@@ -88,6 +91,56 @@ TEST_CASE("numbers are whole decimal numbers in their range") {
   check_refused({"run", "--threads", "0", "x"}, "--threads");
   check_refused({"run", "--repetition-penalty", "0", "x"}, "--repetition-penalty");
   check_refused({"run", "--min-p", "1.1", "x"}, "--min-p");
+}
+
+TEST_CASE("numbers: the message names the limits that hold") {
+  check_refused({"run", "--temp", "inf", "x"}, "from 0 to 1000000");
+  check_refused({"run", "--frequency-penalty", "1e7", "x"}, "from -1000000 to 1000000");
+  check_refused({"run", "--top-p", "1e-300", "x"}, "--top-p \"1e-300\"");
+}
+
+TEST_CASE("an empty value is refused by name, not ignored") {
+  for (const char* flag : {"--model", "--config", "--tokenizer", "--logits-out", "--file",
+                           "--messages", "--chat-template"}) {
+    check_refused({"run", flag, "", "x"}, std::string(flag) + " \"\"");
+  }
+  check_refused({"run", "--config", "qwen3-0.6b", "--random-weights=", "x"}, "--random-weights=");
+  check_refused({"tokenize", "--jsonl", ""}, "--jsonl \"\"");
+}
+
+TEST_CASE("a dash where a file is expected is refused") {
+  LLM_SKIP_WITHOUT_DATA("dash-for-file");
+  const Args model = {"run", "-m", fixture("qwen3-bf16-tied")};
+  check_refused(with(model, {"-f", "-"}), "-f -");
+  check_refused(with(model, {"--messages", "-"}), "--messages -");
+}
+
+TEST_CASE("paths that the system can't follow are refused") {
+  LLM_SKIP_WITHOUT_DATA("unusable-paths");
+  const std::filesystem::path loop = fresh_test_dir("cli-loop") / "loop";
+  std::filesystem::create_symlink(loop, loop);
+  const std::string endless(5000, 'x');
+  for (const std::string& path : {loop.string(), endless}) {
+    check_refused({"run", "-m", fixture("qwen3-bf16-tied"), "--raw", "-f", path}, "-f");
+    check_refused({"run", "-m", path, "x"}, path.substr(0, 40));
+    check_refused({"tokenize", "-m", fixture("qwen3-bf16-tied"), "--jsonl", path}, "--jsonl");
+    check_refused({"run", "--config", path, "--random-weights", "x"}, path.substr(0, 40));
+  }
+}
+
+TEST_CASE("messages show control characters instead of sending them") {
+  const LlmResult r = run_llm({"frob\x1b[31m\xc2\x9b\x80\r\xe4\xb8\xad"});
+  CHECK(r.exit_code == 2);
+  CHECK_MESSAGE(contains(r.err, "frob\\x1b[31m\\x9b\\x80\\x0d\xe4\xb8\xad\n"), r.err);
+}
+
+TEST_CASE("--version survives a bad LLM_CPU_ISA") {
+  LlmCall call;
+  call.args = {"--version"};
+  call.environment = {"LLM_CPU_ISA=frob"};
+  const LlmResult r = run_llm(call);
+  CHECK(r.exit_code == 0);
+  CHECK(contains(r.out, "in use: none (LLM_CPU_ISA=frob"));
 }
 
 TEST_CASE("options that contradict each other are refused") {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -280,4 +281,15 @@ TEST_CASE("JSON: strict where it matters") {
   CHECK(printable("a\n\x1b\xff") == "a\\n\\u001b\xef\xbf\xbd");
   CHECK(printable(std::string(120, 'a')) == std::string(120, 'a'));
   CHECK(printable(std::string(119, 'a') + "\xc3\xa9") == std::string(119, 'a') + "...");
+}
+
+TEST_CASE("json files: an empty file, a pointer and a web page are named for what they are") {
+  const fs::path path = fresh_test_dir("json-downloads") / "config.json";
+  const auto refusal_of = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    return refusal([&] { read_json_file(path); });
+  };
+  check_contains(refusal_of(""), "empty");
+  check_contains(refusal_of("version https://git-lfs.github.com/spec/v1\n"), "Git LFS pointer");
+  check_contains(refusal_of("<!DOCTYPE html>"), "HTML");
 }

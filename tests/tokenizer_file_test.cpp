@@ -104,7 +104,7 @@ TEST_CASE("T11: Qwen3's tokenizer with the other form gives the same ids") {
 }
 
 TEST_CASE("malformed files") {
-  check_names(refusal(""), "not valid JSON");
+  check_names(refusal(""), "empty");
   check_names(refusal("{\"model\": {\"vocab\": {\"a\": 0"), "not valid JSON");
   check_names(refusal(small_tokenizer().dump() + "}"), "not valid JSON");
   check_names(refusal(std::string("{}\0{}", 5)), "NUL");

@@ -243,6 +243,17 @@ TEST_CASE("weights: F16 and F32 files load, unaligned norms too") {
   }
 }
 
+TEST_CASE("weights: a tensor inside a layer that nothing uses is refused") {
+  const fs::path dir = small_random2("weights-no-place");
+  const std::vector<float> values(4);
+  const ConstTensor bias{reinterpret_cast<const std::byte*>(values.data()), DType::kF32, Shape{4}};
+  edit(dir, [&](std::vector<NamedTensor>& tensors) {
+    tensors.push_back({"model.layers.0.self_attn.q_proj.bias", bias});
+  });
+  check_contains(refusal(dir), "\"model.layers.0.self_attn.q_proj.bias\" has no place");
+  check_contains(refusal(dir), "Qwen3ForCausalLM");
+}
+
 TEST_CASE("weights: extra tensors are ignored or said once") {
   const fs::path dir = small_random2("weights-extra");
   const std::vector<float> values(4);
@@ -252,12 +263,12 @@ TEST_CASE("weights: extra tensors are ignored or said once") {
   });
   CHECK(warnings(dir) == "");
   edit(dir, [&](std::vector<NamedTensor>& tensors) {
-    tensors.push_back({"model.layers.0.self_attn.q_proj.bias", extra});
+    tensors.push_back({"model.extra.weight", extra});
     tensors.push_back({"zzz", extra});
   });
   const std::string text = warnings(dir);
   check_contains(text, "2 of the checkpoint's tensors not used");
-  check_contains(text, "model.layers.0.self_attn.q_proj.bias");
+  check_contains(text, "model.extra.weight");
   CHECK(text.find('\n') == text.size() - 1);
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 
 namespace llm {
 namespace {
@@ -58,6 +59,18 @@ F16 to_f16(float x) {
   }
   const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1);
   return {static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
+}
+
+void widen(float* to, const std::byte* from, DType dtype, int64_t n) {
+  if (dtype == DType::kF32) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, from + 2 * i, sizeof bits);
+    to[i] = dtype == DType::kBF16 ? to_float(BF16{bits}) : to_float(F16{bits});
+  }
 }
 
 }  // namespace llm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -66,5 +67,8 @@ float to_float(F16 x);
 
 /// Rounds to nearest, ties to even; overflow becomes infinity.
 F16 to_f16(float x);
+
+/// Widens n values of F32, F16 or BF16, which may lie at any address.
+void widen(float* to, const std::byte* from, DType dtype, int64_t n);
 
 }  // namespace llm

@@ -3,10 +3,19 @@
 
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
 namespace llm {
+
+/// Writes bytes to stderr as they are. Errors are ignored: where nobody can read a message, nobody
+/// misses it.
+void write_stderr(std::string_view bytes);
+
+/// The text with control characters other than line ends and tabs, and bytes that aren't UTF-8, as
+/// \xHH, so that a terminal shows them instead of obeying them. For whatever echoes input.
+std::string escape_controls(std::string_view text);
 
 enum class Verbosity { kQuiet, kNormal, kVerbose };
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cli/counted.h"
 #include "cli/version.h"
 
 namespace llm {
@@ -19,7 +20,9 @@ constexpr const char* kDefinitions =
     "decode "
     "rows the mean of one step. "
     "Bandwidth: weights and cache read per decode step / TPOT, of the measured read bandwidth. "
-    "Peak: FLOP of the prefill / its time, of the measured multiply peak of the type in use.";
+    "Peak: FLOP of the prefill / its time, of the measured multiply peak of the type in use. "
+    "Limit: the larger of FLOP / multiply peak and bytes / read bandwidth, both measured here; a "
+    "stage whose bytes are still in the cache can beat it.";
 
 std::vector<double> collect(const BenchReport& report, std::optional<double> BenchRep::*field) {
   std::vector<double> values;
@@ -171,9 +174,9 @@ std::string speed_line(const char* name, std::optional<double> tok_s,
 }
 
 std::string machine_lines(const BenchReport& report) {
-  std::string lines =
-      fmt::format("machine         {}, {} threads, {} ({}), act {}, KV {}\n", report.cpu,
-                  report.threads, report.device, report.isa, report.act, report.kv_dtype);
+  std::string lines = fmt::format("machine         {}, {}, {} ({}), act {}, KV {}\n", report.cpu,
+                                  counted(report.threads, "thread"), report.device, report.isa,
+                                  report.act, report.kv_dtype);
   if (report.limits) {
     const MachineLimits& limits = *report.limits;
     lines += fmt::format("measured        read {:.1f} GB/s, F32 multiply {:.0f} GFLOP/s",
@@ -207,9 +210,8 @@ std::string bench_table(const BenchReport& report) {
   const auto prefill_rate = rate(static_cast<double>(plan.prompt_len), mean_prefill(report));
   const auto decode_rate = rate(1, mean(collect(report, &BenchRep::tpot)));
   std::string text = fmt::format("model           {}\n", report.model) + machine_lines(report);
-  text +=
-      fmt::format("run             batch 1, prompt {}, generated {}, depth {}, {} repetitions\n",
-                  plan.prompt_len, plan.gen_len, plan.depth, plan.reps);
+  text += fmt::format("run             batch 1, prompt {}, generated {}, depth {}, {}\n",
+                      plan.prompt_len, plan.gen_len, plan.depth, counted(plan.reps, "repetition"));
   text += times_line("TTFT", collect(report, &BenchRep::ttft));
   text += times_line("TPOT", collect(report, &BenchRep::tpot));
   text += speed_line("prefill", prefill_rate, prefill_gflops(report), "GFLOP/s",

@@ -1,5 +1,6 @@
 // llm bench: how fast this machine runs a model.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -36,9 +37,20 @@ BenchPlan plan_of(const BenchOptions& options) {
   return plan;
 }
 
+void refuse_beyond(const BenchPlan& plan, int64_t context) {
+  if (plan.context() <= context) return;
+  refuse(
+      "depth {} + prompt {} + generated {} are {} tokens, but the context holds {}: lower one of "
+      "--depth, --prompt-len, --gen-len",
+      plan.depth, plan.prompt_len, plan.gen_len, plan.context(), context);
+}
+
 /// Refuses a run that the model or the memory doesn't hold.
 void check_context(const BenchOptions& options, const BenchPlan& plan, const ModelFiles& files,
                    const Log& log) {
+  const int64_t maximum = files.config.max_position_embeddings;
+  const int64_t most = std::min(options.common.ctx.value_or(maximum), maximum);
+  refuse_beyond(plan, most);
   const bool computes = options.common.device.device != Device::kShape;
   const int64_t context = plan_context(
       {.ctx = options.common.ctx,
@@ -47,20 +59,15 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
        .kv_bytes_per_token = kv_bytes_per_token(files.config, options.common.device.cache_dtype()),
        .available_bytes = computes ? available_memory() : kUnlimitedMemory},
       files.config, log);
-  if (plan.context() > context) {
-    refuse(
-        "depth {}, prompt {} and {} generated tokens are {} in all, but the context holds {}: "
-        "lower one of --depth, --prompt-len, --gen-len",
-        plan.depth, plan.prompt_len, plan.gen_len, plan.context(), context);
-  }
+  refuse_beyond(plan, context);
 }
 
 void show_progress(int64_t done, int64_t all) {
   if (!stderr_is_terminal()) return;
   if (done < all) {
-    fmt::print(stderr, "\rrepetition {}/{} ", done + 1, all);
+    write_stderr(fmt::format("\rrepetition {}/{} ", done + 1, all));
   } else {
-    fmt::print(stderr, "\r{:30}\r", "");
+    write_stderr(fmt::format("\r{:30}\r", ""));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/inspect_report.h"
 #include "cli/output.h"
+#include "engine/session.h"
 #include "io/generation_config.h"
 #include "io/json.h"
 #include "io/model_dir.h"
@@ -99,14 +100,14 @@ Action add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
   app.add_option("model", options->model,
                  "Model folder, hub id Owner/Name in the Hugging Face cache, or one .safetensors "
-                 "file")
-      ->type_name("MODEL")
-      ->required();
+                 "file (default: $LLM_MODEL)")
+      ->type_name("MODEL");
   app.add_flag("--check", options->check,
                "Read every byte; NaN and infinite weights, and ids without an embedding, are "
                "findings (exit code 2)");
   app.add_flag("--json", options->json, "One JSON object");
   return [options] {
+    if (options->model.empty()) options->model = model_from_environment();
     const fs::path path = options->model;
     std::error_code ec;
     const bool is_file = path.extension() == ".safetensors" && !fs::is_directory(path, ec);

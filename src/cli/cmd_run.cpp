@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "cli/commands.h"
+#include "cli/counted.h"
 #include "cli/output.h"
 #include "cli/run_options.h"
 #include "cli/run_prompt.h"
@@ -54,12 +56,24 @@ int64_t context_for(const RunOptions& options, const ModelFiles& files, const Pr
       files.config, log);
 }
 
+/// An answer that ends before it begins looks like a model with nothing to say.
+void warn_if_full(const RunOptions& options, const Prompt& prompt, int64_t context, int64_t maximum,
+                  const Log& log) {
+  const int64_t length = static_cast<int64_t>(prompt.ids.size());
+  if (token_limit(options) == 0 || length < context) return;
+  log.warn("the prompt's {} fill the context of {}, so there is no answer: give {}",
+           counted(length, "token"), context,
+           context < maximum ? "a larger --ctx or a shorter prompt"
+                             : "a shorter prompt (--ctx can't go beyond the model's maximum)");
+}
+
 void say_what_runs(const RunOptions& options, const Prompt& prompt, const SamplingParams& sampling,
                    const GenerationConfig& defaults, const Log& log) {
-  log.info(
-      "{}, {} prompt tokens{}", prompt.chat ? "chat template" : "raw prompt", prompt.ids.size(),
-      sampling.temperature > 0 && !options.common.seed ? fmt::format(", seed {}", sampling.seed)
-                                                       : "");
+  log.info("{}, {}{}", prompt.chat ? "chat template" : "raw prompt",
+           counted(static_cast<int64_t>(prompt.ids.size()), "prompt token"),
+           sampling.temperature > 0 && !options.common.seed
+               ? fmt::format(", seed {}", sampling.seed)
+               : "");
   const auto origin = [&](bool flag, bool file) {
     return flag ? "flag" : file ? "generation_config.json" : "default";
   };
@@ -70,7 +84,8 @@ void say_what_runs(const RunOptions& options, const Prompt& prompt, const Sampli
              sampling.top_k, origin(flags.top_k.has_value(), defaults.top_k.has_value()),
              sampling.top_p, origin(flags.top_p.has_value(), defaults.top_p.has_value()),
              sampling.min_p, origin(flags.min_p.has_value(), defaults.min_p.has_value()));
-  if (options.think == Think::kOn && sampling.temperature == 0) {
+  const bool asked_greedy = flags.greedy || (flags.temperature && *flags.temperature == 0);
+  if (options.think == Think::kOn && asked_greedy) {
     log.warn(
         "greedy decoding with thinking on can repeat itself without end; leave out --greedy "
         "or --temp 0 for the model's own settings");
@@ -84,8 +99,7 @@ class Printer {
 
   void print(const AnswerPiece& piece) {
     if (options_->show_thinking && !piece.reasoning.empty()) {
-      fmt::print(stderr, "{}", piece.reasoning);
-      std::fflush(stderr);
+      write_stderr(piece.reasoning);
       thoughts_open_ = !piece.reasoning.ends_with('\n');
     }
     if (options_->json || piece.content.empty()) return;
@@ -101,7 +115,7 @@ class Printer {
 
  private:
   void end_thoughts() {
-    if (thoughts_open_) fmt::print(stderr, "\n");
+    if (thoughts_open_) write_stderr("\n");
     thoughts_open_ = false;
   }
 
@@ -117,11 +131,12 @@ class PrefillProgress {
 
   void show(const Sequence& sequence) {
     if (!on_ || !sequence.in_prefill()) return;
-    fmt::print(stderr, "\rprompt {}/{} ", sequence.num_cached_tokens(), sequence.prompt_length());
+    write_stderr(
+        fmt::format("\rprompt {}/{} ", sequence.num_cached_tokens(), sequence.prompt_length()));
     shown_ = true;
   }
   void clear() {
-    if (shown_) fmt::print(stderr, "\r{:40}\r", "");
+    if (shown_) write_stderr(fmt::format("\r{:40}\r", ""));
     shown_ = false;
   }
 
@@ -130,13 +145,22 @@ class PrefillProgress {
   bool shown_ = false;
 };
 
+/// Opened before there is any work to lose, so that a place that can't be written is refused.
+std::shared_ptr<NpyWriter> open_logits(const std::string& path, int64_t rows, int64_t cols) {
+  try {
+    return std::make_shared<NpyWriter>(path, rows, cols);
+  } catch (const Error& error) {
+    refuse("--logits-out {}", error.what());
+  }
+}
+
 /// What the prompt's logits are wanted for: a file, a trace (which only wants them computed), or
 /// nothing.
 std::function<void(int64_t, ConstTensor)> logits_consumer(const RunOptions& options,
                                                           int64_t prompt_tokens,
                                                           int64_t vocab_size) {
   if (options.logits_out) {
-    auto writer = std::make_shared<NpyWriter>(*options.logits_out, prompt_tokens, vocab_size);
+    const auto writer = open_logits(*options.logits_out, prompt_tokens, vocab_size);
     return [writer, prompt_tokens](int64_t first, ConstTensor logits) {
       writer->write({logits.as<float>(), static_cast<size_t>(logits.shape.num_elements())});
       if (first + logits.shape[0] == prompt_tokens) writer->close();
@@ -216,8 +240,8 @@ void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& 
 }
 
 void print_ids(const RunResult& result) {
-  fmt::print(stderr, "prompt ids: {}\nids: {}\n", fmt::join(result.prompt_ids, " "),
-             fmt::join(result.ids, " "));
+  write_stderr(fmt::format("prompt ids: {}\nids: {}\n", fmt::join(result.prompt_ids, " "),
+                           fmt::join(result.ids, " ")));
 }
 
 RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed) {
@@ -240,6 +264,7 @@ EngineOptions engine_options(const RunOptions& options, int64_t context, int64_t
 ExitCode run(RunOptions& options) {
   check_run_options(options);
   const Log log = options.common.log();
+  repair_texts(options, log);
   if (!computes(options) && (!options.trace_shapes || options.logits_out)) {
     refuse("--device shape computes nothing: use it with --trace-shapes, without --logits-out");
   }
@@ -248,13 +273,15 @@ ExitCode run(RunOptions& options) {
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   const SamplingParams sampling = resolve_sampling(options.sampling, files.generation, seed);
   const int64_t context = context_for(options, files, prompt, log);
+  warn_if_full(options, prompt, context, files.config.max_position_embeddings, log);
+  Request request = make_request(options, files, prompt, sampling);
   say_what_runs(options, prompt, sampling, files.generation, log);
 
   LoadedModel model(files, options.common.model, options.common.device,
                     options.common.seed.value_or(0), context, log);
   Engine engine(model.decoder(),
                 engine_options(options, context, static_cast<int64_t>(prompt.ids.size())));
-  const auto sequence = engine.add(make_request(options, files, prompt, sampling));
+  const auto sequence = engine.add(std::move(request));
   const Tokenizer* tokenizer = files.tokenizer && computes(options) ? &*files.tokenizer : nullptr;
   if (!files.tokenizer) log.warn("the model has no tokenizer, so no text: see --print-ids, --json");
   AnswerStream answer(tokenizer, prompt.reasoning, options.stops);
@@ -263,16 +290,19 @@ ExitCode run(RunOptions& options) {
 
   RunResult result = generate(engine, sequence, answer, options);
   fill_result(result, answer, *sequence);
+  const int64_t generated = sequence->output_length();
+  if (result.finish_reason == FinishReason::kLength && sequence->length() >= context &&
+      generated > 0 && generated < token_limit(options)) {
+    log.warn("the context of {} tokens is full: the answer ends here (see --ctx)", context);
+  }
   result.decode_bytes = decode_bytes(model.decoder(), *sequence, engine.options().kv_dtype);
   if (options.json) {
     const RunInfo info = info_of(model.backend(), engine.options().kv_dtype, seed);
     write_stdout(run_json(result, info, options.print_ids));
   }
   if (options.print_ids) print_ids(result);
-  if (options.trace_shapes) {
-    fmt::print(stderr, "{}\n{}", trace.module_table(), trace.stage_table());
-  }
-  if (options.stats) fmt::print(stderr, "{}", run_stats(result));
+  if (options.trace_shapes) write_stderr(trace.module_table() + "\n" + trace.stage_table());
+  if (options.stats) write_stderr(run_stats(result));
   return ExitCode::kOk;
 }
 

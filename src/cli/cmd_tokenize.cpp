@@ -142,6 +142,7 @@ std::string read_text(const TokenizeOptions& options, const Log& log) {
   input.prompt = options.text;
   input.file = options.file;
   input.read_stdin = !options.text && !options.file;
+  input.read_terminal = true;
   input.raw = true;
   input.drop_newline = false;
   return read_prompt(input, log);
@@ -161,16 +162,24 @@ std::string rendered(Form form, const Tokenizer& tokenizer, const std::vector<in
   return {};
 }
 
+ExitCode decode(const TokenizeOptions& options, const Log& log) {
+  const std::vector<int32_t> ids = parse_ids(*options.decode);
+  const Tokenizer tokenizer = load_tokenizer(options.model, log);
+  write_stdout(tokenizer.decode(ids, options.skip_special));
+  for (const int32_t id : ids) {
+    if (tokenizer.has_token(id)) continue;
+    log.warn("id {} has no token, so it gives no text", id);
+    break;
+  }
+  return ExitCode::kOk;
+}
+
 ExitCode tokenize(const TokenizeOptions& options) {
   if (options.skip_special && !options.decode) {
     refuse("--skip-special goes with --decode (in --jsonl lines it is \"skip_special\")");
   }
   const Log log = log_for(options);
-  if (options.decode) {
-    const std::vector<int32_t> ids = parse_ids(*options.decode);
-    write_stdout(load_tokenizer(options.model, log).decode(ids, options.skip_special));
-    return ExitCode::kOk;
-  }
+  if (options.decode) return decode(options, log);
   if (options.jsonl) return tokenize_jsonl(*options.jsonl, load_tokenizer(options.model, log), log);
   const Tokenizer tokenizer = load_tokenizer(options.model, log);
   const std::vector<int32_t> ids = tokenizer.encode(read_text(options, log), recognised(options));
@@ -182,19 +191,20 @@ ExitCode tokenize(const TokenizeOptions& options) {
 
 Action add_tokenize(CLI::App& app) {
   const auto options = std::make_shared<TokenizeOptions>();
-  app.add_option("-m,--model", options->model,
-                 "Folder with tokenizer.json, or hub id Owner/Name in the Hugging Face cache "
-                 "(default: $LLM_MODEL)")
+  refuse_empty(app.add_option("-m,--model", options->model,
+                              "Folder with tokenizer.json, or hub id Owner/Name in the Hugging "
+                              "Face cache (default: $LLM_MODEL)"))
       ->type_name("DIR|NAME");
   CLI::Option* text = add_text(app, "TEXT", options->text, "",
                                "Text to tokenize, as it is; - or none: stdin to its end");
-  CLI::Option* file = add_text(app, "-f,--file", options->file, "FILE", "Text from a file");
+  CLI::Option* file =
+      refuse_empty(add_text(app, "-f,--file", options->file, "FILE", "Text from a file"));
   CLI::Option* decode = add_text(app, "--decode", options->decode, "IDS",
                                  "Print the text of ids (\"9707 11\"), without a newline");
   CLI::Option* jsonl =
-      add_text(app, "--jsonl", options->jsonl, "FILE",
-               "One request a line ({\"text\", \"special\", \"plain\"} or {\"ids\", "
-               "\"skip_special\"}), one answer a line; - is stdin");
+      refuse_empty(add_text(app, "--jsonl", options->jsonl, "FILE",
+                            "One request a line ({\"text\", \"special\", \"plain\"} or {\"ids\", "
+                            "\"skip_special\"}), one answer a line; - is stdin"));
   const auto form = [&](const std::string& flag, Form chosen, const std::string& help) {
     return app.add_flag_callback(
         flag, [options, chosen] { options->form = chosen; }, help);

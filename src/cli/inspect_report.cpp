@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/counted.h"
 #include "cli/version.h"
 #include "io/json.h"
 
@@ -186,9 +187,10 @@ std::string inspect_table(const InspectReport& report) {
   if (!report.checked) return out;
   out += "\n";
   for (const std::string& finding : report.findings) out += "finding: " + finding + "\n";
-  out += fmt::format(
-      "checked {} tensors, {} bytes: {}\n", num_tensors(report), total_bytes(report),
-      report.findings.empty() ? "no findings" : fmt::format("{} findings", report.findings.size()));
+  out += fmt::format("checked {} tensors, {} bytes: {}\n", num_tensors(report), total_bytes(report),
+                     report.findings.empty()
+                         ? "no findings"
+                         : counted(static_cast<int64_t>(report.findings.size()), "finding"));
   return out;
 }
 

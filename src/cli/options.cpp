@@ -23,31 +23,31 @@ std::optional<T> parse_whole(const std::string& text) {
 }
 
 std::string describe(const NumberRange& range) {
-  if (range.max >= kMaxNumber) {
-    if (range.min <= -kMaxNumber) return "a number";
-    return fmt::format("a number {} {}", range.above_min ? "above" : "of at least", range.min);
-  }
   return fmt::format("a number {} {} {} {}", range.above_min ? "above" : "from", range.min,
                      range.above_min ? "and up to" : "to", range.max);
 }
 
-bool inside(double value, const NumberRange& range) {
+/// As a float, which is what the value becomes: 1e-300 isn't above 0 then.
+bool inside(double number, const NumberRange& range) {
+  const double value = static_cast<float>(number);
   return value <= range.max && (range.above_min ? value > range.min : value >= range.min);
 }
 
 void add_model_options(CLI::App& app, ModelChoice& model) {
-  app.add_option("-m,--model", model.model,
-                 "Model folder, or hub id Owner/Name in the Hugging Face cache (default: "
-                 "$LLM_MODEL)")
+  refuse_empty(app.add_option("-m,--model", model.model,
+                              "Model folder, or hub id Owner/Name in the Hugging Face cache "
+                              "(default: $LLM_MODEL)"))
       ->type_name("DIR|NAME");
-  app.add_option("--config", model.config,
-                 "Run without a checkpoint: a known config (qwen3-0.6b) or a config.json; needs "
-                 "--random-weights")
+  refuse_empty(app.add_option("--config", model.config,
+                              "Run without a checkpoint: a known config (qwen3-0.6b) or a "
+                              "config.json; needs --random-weights, or --device shape"))
       ->type_name("NAME|FILE");
-  app.add_flag("--random-weights{bf16}", model.random_weights,
-               "Seeded random weights for --config (also --random-weights=bf16)");
-  app.add_option("--tokenizer", model.tokenizer,
-                 "Folder with tokenizer.json and chat template to use with the model")
+  // CLI11 calls the value of a bare flag "true".
+  app.add_flag("--random-weights", model.random_weights,
+               "Seeded random weights for --config (also --random-weights=bf16)")
+      ->transform([](std::string type) { return type == "true" ? "bf16" : type; }, "");
+  refuse_empty(app.add_option("--tokenizer", model.tokenizer,
+                              "Folder with tokenizer.json and chat template to use with the model"))
       ->type_name("DIR");
 }
 
@@ -114,7 +114,9 @@ CLI::Option* add_number(CLI::App& app, const std::string& flags, std::optional<d
           [=, &value](const std::string& text) {
             value = parse_number(text);
             if (!value || !inside(*value, range)) {
-              refuse("{} \"{}\": expected {}", flag, text, describe(range));
+              const bool vanished = value && range.above_min && *value > range.min;
+              refuse("{} \"{}\": expected {}{}", flag, text, describe(range),
+                     vanished && *value < range.max ? " in single precision" : "");
             }
           },
           help)
@@ -145,6 +147,16 @@ CLI::Option* add_text(CLI::App& app, const std::string& flags, std::optional<std
       .add_option_function<std::string>(
           flags, [&value](const std::string& text) { value = text; }, help)
       ->type_name(type);
+}
+
+CLI::Option* refuse_empty(CLI::Option* option) {
+  const std::string flag = option->get_name();
+  return option->check(
+      [flag](const std::string& value) -> std::string {
+        if (value.empty()) refuse("{} \"\": expected a value (is a shell variable not set?)", flag);
+        return {};
+      },
+      "");
 }
 
 Log CommonOptions::log() const {

@@ -70,6 +70,9 @@ CLI::Option* add_number(CLI::App& app, const std::string& flags, std::optional<d
 CLI::Option* add_text(CLI::App& app, const std::string& flags, std::optional<std::string>& value,
                       const std::string& type, const std::string& help);
 
+/// Refuses an empty value, which is most often a shell variable that isn't set.
+CLI::Option* refuse_empty(CLI::Option* option);
+
 /// `take` gets the value, which is one of `words`.
 CLI::Option* add_choice(CLI::App& app, const std::string& flags, std::vector<std::string> words,
                         std::function<void(const std::string&)> take, const std::string& help);

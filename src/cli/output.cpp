@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/descriptor_io.h"
 #include "base/error.h"
 
 namespace llm {
@@ -19,14 +20,8 @@ namespace {
 }  // namespace
 
 void write_stdout(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      fail_stdout(errno);
-    }
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  const int error = write_all(STDOUT_FILENO, bytes);
+  if (error != 0) fail_stdout(error);
 }
 
 void flush_stdout() {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <vector>
 
+#include "base/descriptor_io.h"
 #include "base/error.h"
 #include "cli/output.h"
 #include "text/utf8.h"
@@ -21,7 +22,9 @@ constexpr int kNoticeAfterMs = 1000;
 
 /// The bytes of the file, NUL included. A pipe or device works as well as a regular file.
 std::string read_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) refuse("-f {}: is a folder, not a file", path);
+  std::error_code error;
+  if (path == "-") refuse("-f -: expected a file; stdin is read without being named");
+  if (std::filesystem::is_directory(path, error)) refuse("-f {}: is a folder, not a file", path);
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse("-f {}: {}", path, std::strerror(errno));
   std::string text;
@@ -35,6 +38,10 @@ std::string read_file(const std::string& path) {
 }
 
 void wait_with_notice(const Log& log) {
+  if (stdin_is_terminal()) {
+    log.info("reading text from the terminal: end it with Ctrl-D on a line of its own");
+    return;
+  }
   pollfd wanted = {STDIN_FILENO, POLLIN, 0};
   if (::poll(&wanted, 1, kNoticeAfterMs) == 0) {
     log.info("waiting for the prompt on stdin (end it with end-of-file; `< /dev/null` for none)");
@@ -46,9 +53,8 @@ std::string read_stdin(const Log& log) {
   std::string text;
   std::vector<char> block(1 << 16);
   while (true) {
-    const ssize_t got = ::read(STDIN_FILENO, block.data(), block.size());
-    if (got == 0 || (got < 0 && errno == EBADF)) return text;  // a closed stdin is an empty one
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = read_some(STDIN_FILENO, block.data(), block.size());
+    if (got == 0) return text;
     if (got < 0) refuse("stdin: {}", std::strerror(errno));
     text.append(block.data(), static_cast<size_t>(got));
     if (text.size() > kMaxInputBytes) refuse("stdin: more than 1 GiB");
@@ -129,7 +135,8 @@ std::string read_prompt(const PromptInput& input, const Log& log) {
     parts.push_back(std::move(text));
   };
   if (input.file) add(read_file(*input.file));
-  if (only_stdin || (input.read_stdin && !stdin_is_terminal())) add(read_stdin(log));
+  const bool stdin_too = input.read_stdin && (input.read_terminal || !stdin_is_terminal());
+  if (only_stdin || stdin_too) add(read_stdin(log));
 
   std::string prompt;
   for (const std::string& part : parts) {

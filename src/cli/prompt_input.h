@@ -16,13 +16,15 @@ struct PromptInput {
   std::optional<std::string> file;    // -f
   bool escape = false;                // PROMPT has \n and the like
   bool read_stdin = true;             // if it isn't a terminal
+  bool read_terminal = false;         // stdin even so
   bool raw = false;                   // parts are joined plainly, else by a blank line
   bool drop_newline = true;           // one trailing newline of file and of stdin
 };
 
 /// PROMPT, file and stdin in that order; parts that are empty are left out. Ill-formed UTF-8
-/// becomes U+FFFD with one warning. Says on stderr when stdin gives nothing for a second. Refuses
-/// (exit code 2) a file that can't be read, and `-` together with a file.
+/// becomes U+FFFD with one warning. Says on stderr that it reads a terminal, or that stdin gives
+/// nothing for a second. Refuses (exit code 2) a file that can't be read, and `-` together with a
+/// file.
 std::string read_prompt(const PromptInput& input, const Log& log);
 
 /// \n \t \r \\ \" \' \xHH (a byte) \uHHHH (a code point); anything else stays as it is.

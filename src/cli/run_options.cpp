@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "text/utf8.h"
 
 namespace llm {
 namespace {
@@ -14,15 +15,18 @@ void add_input_options(CLI::App& app, RunOptions& o) {
          "The prompt; `-` = only stdin. PROMPT, -f and stdin (if no terminal) are joined by "
          "a blank line; with --raw by nothing")
       ->type_name("");
-  add_text(app, "-f,--file", o.file, "FILE", "Read the prompt from a file");
-  add_text(app, "--messages", o.messages, "FILE",
-           "JSON: an array of messages, or {\"messages\", \"tools\"}");
+  refuse_empty(add_text(app, "-f,--file", o.file, "FILE", "Read the prompt from a file"));
+  refuse_empty(add_text(app, "--messages", o.messages, "FILE",
+                        "JSON: an array of messages, or {\"messages\", \"tools\"}"));
   add_text(app, "--token-ids", o.token_ids, "IDS", "The prompt as ids, \"1 2 3\"; implies --raw");
   add_text(app, "--system", o.system, "TEXT", "System message");
-  add_text(app, "--chat-template", o.chat_template, "FILE",
-           "Jinja template instead of the model's own");
+  refuse_empty(add_text(app, "--chat-template", o.chat_template, "FILE",
+                        "Jinja template instead of the model's own"));
   app.add_flag("--raw", o.raw, "Plain completion: no chat template, nothing split off");
-  app.add_flag("--escape", o.escape, "Turn \\n, \\t, \\x41, \\u00e9 in PROMPT into characters");
+  app.add_flag(
+      "--escape", o.escape,
+      "Turn \\n \\t \\r \\\\ \\\" \\' \\xHH (a byte) \\uHHHH (a character, no surrogates) in "
+      "PROMPT into what they stand for; anything else after a \\ stays as it is");
   app.add_flag("--keep-newline", o.keep_newline,
                "Keep the last newline of file and stdin (without --raw one is dropped)");
   app.add_flag("--strip-newline", o.strip_newline,
@@ -44,8 +48,8 @@ void add_output_options(CLI::App& app, RunOptions& o) {
   app.add_flag("--json", o.json, "Print one JSON object at the end instead of the text");
   app.add_flag("--print-ids", o.print_ids, "Print the ids of prompt and answer to stderr");
   app.add_flag("--stats", o.stats, "Print times and speeds to stderr");
-  add_text(app, "--logits-out", o.logits_out, "F.npy",
-           "Write the logits of every prompt position, float32 [tokens, vocab_size]");
+  refuse_empty(add_text(app, "--logits-out", o.logits_out, "F.npy",
+                        "Write the logits of every prompt position, float32 [tokens, vocab_size]"));
   app.add_flag("--trace-shapes", o.trace_shapes,
                "Print the shapes of one prefill and one decode step to stderr");
 }
@@ -78,6 +82,10 @@ void add_run_options(CLI::App& app, RunOptions& options) {
 }
 
 void check_run_options(RunOptions& o) {
+  for (const auto& [flag, path] :
+       {std::pair("--messages", &o.messages), std::pair("--chat-template", &o.chat_template)}) {
+    if (*path == "-") refuse("{} -: expected a file (/dev/stdin is one)", flag);
+  }
   const bool text = o.prompt || o.file;
   refuse_together(text, "a prompt (PROMPT or -f)", o.messages.has_value(), "--messages");
   refuse_together(text, "a prompt (PROMPT or -f)", o.token_ids.has_value(), "--token-ids");
@@ -97,6 +105,19 @@ void check_run_options(RunOptions& o) {
   for (const std::string& stop : o.stops) {
     if (stop.empty()) refuse("--stop \"\": expected some text");
   }
+}
+
+void repair_texts(RunOptions& o, const Log& log) {
+  const auto repair = [&](std::string& text) {
+    bool replaced = false;
+    text = replace_invalid_utf8(text, &replaced);
+    return replaced;
+  };
+  constexpr const char* kMessage = "{} is not valid UTF-8: ill-formed parts became U+FFFD";
+  if (o.system && repair(*o.system)) log.warn(kMessage, "--system");
+  int64_t stops_replaced = 0;
+  for (std::string& stop : o.stops) stops_replaced += repair(stop);
+  if (stops_replaced > 0) log.warn(kMessage, "--stop");
 }
 
 std::vector<int32_t> parse_token_ids(const std::string& text) {

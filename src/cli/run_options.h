@@ -53,6 +53,9 @@ void add_run_options(CLI::App& app, RunOptions& options);
 /// Refuses (exit code 2) options that contradict each other; settles what one implies of another.
 void check_run_options(RunOptions& options);
 
+/// Ill-formed UTF-8 of --system and --stop becomes U+FFFD, with one warning for each option.
+void repair_texts(RunOptions& options, const Log& log);
+
 /// Ids separated by blanks or commas. Refuses anything else, naming the part.
 std::vector<int32_t> parse_token_ids(const std::string& text);
 

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,18 +16,27 @@
 namespace llm {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+constexpr size_t kMaxFileBytes = size_t{32} << 20;
 
 /// A text file named by a flag, with ill-formed UTF-8 repaired.
 std::string read_flag_file(const char* flag, const std::string& path, const Log& log) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) refuse("{} {}: no such file", flag, path);
-  if (std::filesystem::is_directory(path, error)) refuse("{} {}: is a folder", flag, path);
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    refuse("{} {}: {}", flag, path, error ? error.message() : "no such file");
+  }
+  if (std::filesystem::is_directory(status)) refuse("{} {}: is a folder", flag, path);
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse("{} {}: can't be read", flag, path);
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (!error && size > kMaxFileBytes) refuse("{} {}: larger than 256 MiB", flag, path);
-  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  // Devices and pipes have no size to ask for: read up to the limit.
+  std::string bytes;
+  std::string chunk(1 << 16, '\0');
+  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
+    bytes.append(chunk, 0, static_cast<size_t>(file.gcount()));
+    if (bytes.size() > kMaxFileBytes) {
+      refuse("{} {}: larger than {} MiB", flag, path, kMaxFileBytes >> 20);
+    }
+  }
   bool replaced = false;
   std::string text = replace_invalid_utf8(bytes, &replaced);
   if (replaced) log.warn("{} is not valid UTF-8: ill-formed parts became U+FFFD", path);
@@ -72,8 +80,7 @@ ChatInput chat_input(const RunOptions& options, const Log& log) {
   ChatInput input;
   if (!options.messages) {
     std::vector<Value> messages;
-    if (options.system)
-      messages.push_back(message("system", replace_invalid_utf8(*options.system)));
+    if (options.system) messages.push_back(message("system", *options.system));
     messages.push_back(message("user", read_text(options, log)));
     input.messages = Value::list(std::move(messages));
     return input;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/counted.h"
 #include "cli/version.h"
 
 namespace llm {
@@ -52,9 +53,10 @@ std::string run_json(const RunResult& result, const RunInfo& info, bool with_pro
 
 std::string run_stats(const RunResult& result) {
   const double prompt_tokens = static_cast<double>(result.prompt_ids.size());
-  std::string text =
-      fmt::format("prompt {} tokens, answer {} tokens, finish: {}\n", result.prompt_ids.size(),
-                  result.ids.size(), name_of(result.finish_reason));
+  std::string text = fmt::format("prompt {}, answer {}, finish: {}\n",
+                                 counted(static_cast<int64_t>(result.prompt_ids.size()), "token"),
+                                 counted(static_cast<int64_t>(result.ids.size()), "token"),
+                                 name_of(result.finish_reason));
   text += fmt::format("TTFT {} (request accepted to first token out)   prefill {}\n",
                       milliseconds_text(result.ttft), per_second(prompt_tokens, result.prefill));
   text += fmt::format("TPOT {} ((end - first token) / (output tokens - 1))   decode {}",

@@ -1,18 +1,18 @@
 #include "cli/tokenize_jsonl.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
-#include <iostream>
 #include <limits>
 #include <string_view>
 #include <vector>
 
+#include "base/descriptor_io.h"
 #include "cli/output.h"
 #include "io/json.h"
 #include "text/utf8.h"
@@ -20,7 +20,52 @@
 namespace llm {
 namespace {
 
-constexpr size_t kOutputBlock = 1 << 16;
+constexpr size_t kInputBlock = 1 << 16;
+
+/// The lines of a file ("-": stdin), each as soon as it is there.
+class LineReader {
+ public:
+  explicit LineReader(const std::string& file) : file_(file) {
+    if (file == "-") return;
+    fd_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0) refuse("--jsonl {}: {}", file, std::strerror(errno));
+  }
+  ~LineReader() {
+    if (fd_ != STDIN_FILENO) ::close(fd_);
+  }
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  /// False at the end. The last line needs no line end.
+  bool next(std::string& line) {
+    line.clear();
+    while (true) {
+      const size_t end = block_.find('\n', begin_);
+      line.append(block_, begin_, end - begin_);
+      if (end != std::string::npos) {
+        begin_ = end + 1;
+        return true;
+      }
+      begin_ = 0;
+      if (!read_block()) return !line.empty();
+    }
+  }
+
+ private:
+  bool read_block() {
+    block_.resize(kInputBlock);
+    const ssize_t got = read_some(fd_, block_.data(), block_.size());
+    if (got < 0 && errno == EISDIR) refuse("--jsonl {}: is a folder, not a file", file_);
+    if (got < 0) fail("--jsonl {}: {}", file_, std::strerror(errno));
+    block_.resize(static_cast<size_t>(got));
+    return got > 0;
+  }
+
+  std::string file_;
+  int fd_ = STDIN_FILENO;
+  std::string block_;  // its bytes from begin_ on are not yet in a line
+  size_t begin_ = 0;
+};
 
 void check_keys(const JsonValue& request, std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : request.object) {
@@ -82,38 +127,27 @@ std::string tokenize_jsonl_line(std::string_view line, const Tokenizer& tokenize
 }
 
 ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer, const Log& log) {
-  std::ifstream opened;
-  if (file != "-") {
-    if (std::filesystem::is_directory(file)) refuse("--jsonl {}: is a folder, not a file", file);
-    opened.open(file, std::ios::binary);
-    if (!opened) refuse("--jsonl {}: {}", file, std::strerror(errno));
-  }
-  std::istream& in = file == "-" ? std::cin : opened;
-
+  LineReader lines(file);
   ExitCode result = ExitCode::kOk;
   bool any_replaced = false;
-  std::string out;
   int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; lines.next(line);) {
     ++number;
     if (is_blank(line)) continue;
     bool replaced = false;
     if (!is_valid_utf8(line)) line = replace_invalid_utf8(line, &replaced);
     any_replaced |= replaced;
+    std::string answer;
     try {
-      out += tokenize_jsonl_line(line, tokenizer);
+      answer = tokenize_jsonl_line(line, tokenizer);
     } catch (const Error& error) {
-      out += fmt::format("{{\"error\":{},\"line\":{}}}", json_quote(error.what()), number);
+      answer = fmt::format("{{\"error\":{},\"line\":{}}}", json_quote(error.what()), number);
       result = ExitCode::kFailed;
     }
-    out += '\n';
-    if (out.size() >= kOutputBlock) {
-      write_stdout(out);
-      out.clear();
-    }
+    // At once: whoever waits for this answer may be who writes the next line, and an interrupt
+    // loses nothing.
+    write_stdout(answer += '\n');
   }
-  if (in.bad()) fail("--jsonl {}: can't be read", file);
-  write_stdout(out);
   if (any_replaced) log.warn("--jsonl {}: ill-formed UTF-8 became U+FFFD", file);
   return result;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/cpu_info.h"
+#include "base/error.h"
 
 // LLM_VERSION and LLM_WITH_CUDA come from the Makefile.
 
@@ -19,6 +20,15 @@ constexpr const char* kCompiler =
     "g++ " __VERSION__;
 #endif
 
+/// The version is what a bug report needs first, so a bad $LLM_CPU_ISA doesn't stop it.
+std::string isa_in_use() {
+  try {
+    return std::string(name_of(choose_isa()));
+  } catch (const Error& error) {
+    return fmt::format("none ({})", error.what());
+  }
+}
+
 }  // namespace
 
 std::string compiler_name() { return kCompiler; }
@@ -34,7 +44,7 @@ std::string version_text() {
   return fmt::format(
       "llm {}\ncompiler: {}\ndevices: {}\ncpu: {}\n"
       "instruction sets that this CPU can run: {}\nin use: {}",
-      version_number(), kCompiler, kDevices, cpu_model_name(), supported, name_of(choose_isa()));
+      version_number(), kCompiler, kDevices, cpu_model_name(), supported, isa_in_use());
 }
 
 }  // namespace llm

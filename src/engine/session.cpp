@@ -8,6 +8,7 @@
 #include "backend/shape/shape_backend.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
+#include "engine/memory.h"
 #include "io/json.h"
 #include "io/model_dir.h"
 #include "io/safetensors.h"
@@ -34,17 +35,6 @@ ModelConfig config_for(const std::string& name_or_path) {
            name_or_path, join(model_config_names()));
   }
   return parse_model_config(read_text_file(path, kMaxConfigBytes), path.string());
-}
-
-std::string chosen_model(const ModelChoice& choice) {
-  if (!choice.model.empty()) return choice.model;
-  const char* from_environment = std::getenv("LLM_MODEL");
-  if (from_environment != nullptr && *from_environment != '\0') return from_environment;
-  refuse(
-      "no model given: name a model folder with -m DIR or in $LLM_MODEL, or run random weights "
-      "with "
-      "--config NAME --random-weights (names: {})",
-      join(model_config_names()));
 }
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& dir_or_file) {
@@ -75,15 +65,38 @@ void load_tokenizer(ModelFiles& files, const std::string& given) {
       union_of_ids(files.stop_ids, tokenizer_eos_ids(files.tokenizer_dir, *files.tokenizer));
 }
 
+void require_memory_for_weights(const ModelFiles& files) {
+  const int64_t needed = files.config.num_parameters() * bits_of(DType::kBF16) / 8;
+  const int64_t available = available_memory();
+  if (needed <= available) return;
+  refuse(
+      "{} needs {:.2f} GiB for its weights, but {:.2f} GiB are available: choose a smaller "
+      "config, or --device shape for its shapes alone",
+      files.name, static_cast<double>(needed) / (1 << 30),
+      static_cast<double>(available) / (1 << 30));
+}
+
 DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, Device device,
                            uint64_t seed, ThreadPool& pool, const Log& log) {
   if (device == Device::kShape) return shape_weights(files.config);
-  if (!choice.random_weights.empty()) return random_weights(files.config, seed, pool);
+  if (!choice.random_weights.empty()) {
+    require_memory_for_weights(files);
+    return random_weights(files.config, seed, pool);
+  }
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(files.dir));
   return load_weights(files.config, std::move(checkpoint), log);
 }
 
 }  // namespace
+
+std::string model_from_environment() {
+  const char* name = std::getenv("LLM_MODEL");
+  if (name != nullptr && *name != '\0') return name;
+  refuse(
+      "no model given: name a model folder with -m DIR or in $LLM_MODEL, or run random weights "
+      "with --config NAME --random-weights (names: {})",
+      join(model_config_names()));
+}
 
 DType DeviceChoice::cache_dtype() const {
   if (kv_dtype) return *kv_dtype;
@@ -108,7 +121,7 @@ ModelFiles open_model(const ModelChoice& choice, Device device) {
     files.config = config_for(choice.config);
   } else {
     if (!choice.random_weights.empty()) refuse("--random-weights needs --config NAME|FILE");
-    files.name = chosen_model(choice);
+    files.name = choice.model.empty() ? model_from_environment() : choice.model;
     files.dir = resolve_model_dir(files.name);
     files.config = load_model_config(files.dir);
     files.generation = load_generation_config(files.dir);

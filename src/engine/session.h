@@ -28,6 +28,9 @@ struct ModelChoice {
   std::string tokenizer;       // folder or tokenizer.json; empty: the model's own, if any
 };
 
+/// $LLM_MODEL; refuses (exit code 2) if that isn't set.
+std::string model_from_environment();
+
 enum class Device { kCpu, kShape };
 
 struct DeviceChoice {

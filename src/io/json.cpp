@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/failed_download.h"
 #include "io/mapped_file.h"
 
 namespace llm {
@@ -145,7 +146,9 @@ JsonValue parse_json(std::string_view text, const std::string& origin) {
 }
 
 JsonValue read_json_file(const std::filesystem::path& path, int64_t max_bytes) {
-  return parse_json(read_text_file(path, max_bytes), path.string());
+  const std::string text = read_text_file(path, max_bytes);
+  refuse_failed_download(text, "JSON", path.string());
+  return parse_json(text, path.string());
 }
 
 std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/failed_download.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "io/safetensors_header.h"
@@ -25,19 +26,7 @@ bool starts_with(std::string_view text, std::string_view prefix) {
 
 /// Names what people have in place of a safetensors file: the usual outcomes of a failed download.
 void refuse_other_kinds(std::string_view file, const std::string& origin) {
-  if (file.empty()) refuse("{}: the file is empty (incomplete download?)", origin);
-  if (starts_with(file, "version https://git-lfs")) {
-    refuse(
-        "{}: is a Git LFS pointer, not the weights themselves: fetch them with `git lfs pull` in "
-        "that repository, or download the model again",
-        origin);
-  }
-  const std::string_view head = file.substr(0, 512);
-  const size_t text = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  if (text != std::string_view::npos && head[text] == '<') {
-    refuse("{}: is an HTML or XML page, not weights: the download failed; download the file again",
-           origin);
-  }
+  refuse_failed_download(file, "weights", origin);
   if (starts_with(file, "GGUF")) {
     refuse("{}: is a GGUF file; only safetensors checkpoints can be loaded", origin);
   }

@@ -24,24 +24,13 @@ bool same_bytes(const ConstTensor& a, const ConstTensor& b) {
          std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0;
 }
 
-/// Widens unaligned 16- or 32-bit floats.
-void widen(const ConstTensor& from, float* to) {
-  const auto count = static_cast<size_t>(from.shape.num_elements());
-  if (from.dtype == DType::kF32) {
-    std::memcpy(to, from.data, count * sizeof(float));
-    return;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    uint16_t bits = 0;
-    std::memcpy(&bits, from.data + i * sizeof bits, sizeof bits);
-    to[i] = from.dtype == DType::kBF16 ? to_float(BF16{bits}) : to_float(F16{bits});
-  }
-}
-
 class CheckpointSource : public WeightSource {
  public:
-  CheckpointSource(const Checkpoint& checkpoint, int64_t num_vector_values, const Log& log)
-      : checkpoint_(checkpoint), vectors_(num_vector_values), log_(log) {}
+  CheckpointSource(const ModelConfig& config, const Checkpoint& checkpoint, const Log& log)
+      : architecture_(config.architecture),
+        checkpoint_(checkpoint),
+        vectors_(num_vector_values(config)),
+        log_(log) {}
 
   ConstTensor matrix(const std::string& name, int64_t rows, int64_t cols) override {
     return checked(name, Shape{rows, cols});
@@ -50,7 +39,7 @@ class CheckpointSource : public WeightSource {
   const float* vector(const std::string& name, int64_t size) override {
     const ConstTensor stored = checked(name, Shape{size});
     float* values = vectors_.take(size);
-    widen(stored, values);
+    widen(values, stored.data, stored.dtype, size);
     return values;
   }
 
@@ -83,13 +72,20 @@ class CheckpointSource : public WeightSource {
   int64_t bytes() const { return bytes_; }
   std::shared_ptr<const void> storage() const { return vectors_.storage(); }
 
-  /// One warning for all tensors that nothing asked for.
+  /// Refuses a weight inside one of the decoder's layers that nothing asked for: the model would
+  /// compute without it. One warning for all others.
   void report_unused() const {
     int64_t count = 0;
     std::string first;
     for (const std::string& name : checkpoint_.names()) {
       // Old checkpoints store the rotary frequencies, which follow from the config.
       if (used_.count(name) != 0 || ends_with(name, "rotary_emb.inv_freq")) continue;
+      if (name.starts_with("model.layers.")) {
+        refuse(
+            "{}: tensor \"{}\" has no place in {} as config.json describes it: is "
+            "\"architectures\" right?",
+            checkpoint_.file_of(name).string(), printable(name), name_of(architecture_));
+      }
       if (count++ == 0) first = name;
     }
     if (count > 0) {
@@ -151,6 +147,7 @@ class CheckpointSource : public WeightSource {
     return {};
   }
 
+  Architecture architecture_;
   const Checkpoint& checkpoint_;
   FloatStore vectors_;
   const Log& log_;
@@ -162,7 +159,7 @@ class CheckpointSource : public WeightSource {
 
 DecoderWeights load_weights(const ModelConfig& config, std::shared_ptr<const Checkpoint> checkpoint,
                             const Log& log) {
-  CheckpointSource source(*checkpoint, num_vector_values(config), log);
+  CheckpointSource source(config, *checkpoint, log);
   DecoderWeights weights = assemble_weights(config, source);
   source.report_unused();
   weights.bytes = source.bytes();

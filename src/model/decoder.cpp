@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 namespace llm {
 namespace {
@@ -21,21 +20,27 @@ Decoder::Decoder(ModelConfig config, DecoderWeights weights, Backend& backend,
       backend_(&backend),
       max_positions_(max_positions) {
   if (!backend_->computes()) return;
-  const std::vector<float> inv_freq = rope_inv_freq(config_.rope, config_.head_dim);
+  inv_freq_ = rope_inv_freq(config_.rope, config_.head_dim);
+  rope_cos_ = Buffer(float_bytes(max_positions, config_.head_dim / 2));
+  rope_sin_ = Buffer(float_bytes(max_positions, config_.head_dim / 2));
+}
+
+void Decoder::fill_rope(int64_t positions) {
+  if (!backend_->computes() || positions <= rope_filled_) return;
   const int64_t half = config_.head_dim / 2;
-  rope_cos_ = Buffer(float_bytes(max_positions, half));
-  rope_sin_ = Buffer(float_bytes(max_positions, half));
-  float* cos = rope_cos_.tensor(DType::kF32, {max_positions, half}).as<float>();
-  float* sin = rope_sin_.tensor(DType::kF32, {max_positions, half}).as<float>();
+  const int64_t end = std::min(max_positions_, std::max(positions, 2 * rope_filled_));
+  float* cos = rope_cos_.tensor(DType::kF32, {max_positions_, half}).as<float>();
+  float* sin = rope_sin_.tensor(DType::kF32, {max_positions_, half}).as<float>();
   const float factor = static_cast<float>(config_.rope.attention_factor);
-  for (int64_t position = 0; position < max_positions; ++position) {
+  for (int64_t position = rope_filled_; position < end; ++position) {
     for (int64_t i = 0; i < half; ++i) {
       // The angle is rounded to float32 as in transformers' rotary embedding.
-      const float angle = static_cast<float>(position) * inv_freq[static_cast<size_t>(i)];
+      const float angle = static_cast<float>(position) * inv_freq_[static_cast<size_t>(i)];
       cos[position * half + i] = static_cast<float>(std::cos(static_cast<double>(angle))) * factor;
       sin[position * half + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * factor;
     }
   }
+  rope_filled_ = end;
 }
 
 KvCacheSpec Decoder::cache_spec(int64_t num_blocks, DType dtype) const {
@@ -44,6 +49,12 @@ KvCacheSpec Decoder::cache_spec(int64_t num_blocks, DType dtype) const {
 }
 
 void Decoder::reserve(const Batch& batch) {
+  int64_t positions = 0;
+  for (const int32_t position : batch.positions) {
+    positions = std::max<int64_t>(positions, position + 1);
+  }
+  LLM_CHECK(positions <= max_positions_, "position {} of {}", positions - 1, max_positions_);
+  fill_rope(positions);
   if (batch.num_tokens() > capacity_tokens_) {
     capacity_tokens_ = batch.num_tokens();
     hidden_ = Buffer(float_bytes(capacity_tokens_, config_.hidden_size));

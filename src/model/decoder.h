@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "backend/backend.h"
 #include "base/tensor.h"
@@ -29,15 +30,19 @@ class Decoder {
   Tensor forward(const Batch& batch, KvCache& cache);
 
  private:
+  /// Grows the workspace and the rotary table to what the batch needs.
   void reserve(const Batch& batch);
+  void fill_rope(int64_t positions);
   AttentionParams attention_params(int64_t layer) const;
 
   ModelConfig config_;
   DecoderWeights weights_;
   Backend* backend_;
   int64_t max_positions_;
-  Buffer rope_cos_;  // [max_positions, head_dim / 2] float32
+  std::vector<float> inv_freq_;  // [head_dim / 2]
+  Buffer rope_cos_;              // [max_positions, head_dim / 2] float32
   Buffer rope_sin_;
+  int64_t rope_filled_ = 0;  // positions of the two that hold their values
   int64_t capacity_tokens_ = 0;
   int64_t capacity_logits_ = 0;
   Buffer hidden_;  // [T, hidden_size]

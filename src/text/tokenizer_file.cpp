@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/failed_download.h"
 #include "text/byte_level.h"
 
 namespace llm {
@@ -448,9 +449,7 @@ std::string read_file(const std::filesystem::path& path) {
 
 /// Fails early on what is no tokenizer at all.
 void check_text(std::string_view text, const std::string& path) {
-  if (text.substr(0, 40).find("git-lfs") != std::string_view::npos) {
-    refuse("{}: only the pointer file of a large-file store; fetch the file itself", path);
-  }
+  refuse_failed_download(text, "JSON", path);
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     refuse("{}: not valid JSON: NUL byte at byte {}", path, nul);
   }

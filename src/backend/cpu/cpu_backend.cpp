@@ -1,7 +1,6 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "backend/cpu/attention.h"
@@ -102,18 +101,6 @@ class CpuBackend : public Backend {
                       norm.size, norm.eps);
     });
     packed_.pack(*pool_, *matmul_, normed, count, norm.size, act_);
-  }
-
-  static void widen(float* to, const std::byte* from, DType dtype, int64_t n) {
-    if (dtype == DType::kF32) {
-      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, from + 2 * i, sizeof bits);
-      to[i] = dtype == DType::kBF16 ? to_float(BF16{bits}) : to_float(F16{bits});
-    }
   }
 
   ThreadPool* pool_;

@@ -94,15 +94,21 @@ struct CacheF32 {
 
 /// Scores of kQueries queries against kBlocks blocks: one accumulator per query and 16 tokens.
 template <typename V, typename C, int kQueries, int kBlocks>
-void score_tile(const AttendArgs& args, int64_t query, int64_t block) {
+void score_tile(const AttendArgs& args, int64_t query, int64_t block, int64_t num_blocks) {
   using Element = typename C::Element;
   constexpr int kParts = kKvBlockSize / V::kLanes;  // vectors per row of 16 tokens
   const int64_t dims = args.head_dim_padded;
   const Element* q = static_cast<const Element*>(args.queries) + query * dims;
+  const int32_t* ids = args.block_table + args.first_token / kKvBlockSize + block;
   const Element* k[kBlocks];
+  // Fetched along the way: these blocks' values and the keys of the tile after this one. A block
+  // is too short for the hardware's own prefetch to run ahead of it.
+  const std::byte* ahead[2 * kBlocks];
   for (int b = 0; b < kBlocks; ++b) {
-    const int64_t id = args.block_table[args.first_token / kKvBlockSize + block + b];
-    k[b] = reinterpret_cast<const Element*>(args.k + id * args.block_stride);
+    k[b] = reinterpret_cast<const Element*>(args.k + ids[b] * args.block_stride);
+    ahead[b] = args.v + ids[b] * args.block_stride;
+    const int64_t next = block + kBlocks + b < num_blocks ? ids[kBlocks + b] : ids[b];
+    ahead[kBlocks + b] = args.k + next * args.block_stride;
   }
   typename V::F32 acc[kQueries][kBlocks][kParts];
   for (auto& of_query : acc) {
@@ -111,6 +117,10 @@ void score_tile(const AttendArgs& args, int64_t query, int64_t block) {
     }
   }
   for (int64_t d = 0; d < dims; d += C::kStep) {
+    if (query == 0) {  // the tiles of later queries find them in the cache
+      const int64_t line = d / C::kStep * 64;
+      for (const std::byte* place : ahead) __builtin_prefetch(place + line);
+    }
     typename C::Operand keys[kBlocks][kParts];
     for (int b = 0; b < kBlocks; ++b) {
       for (int p = 0; p < kParts; ++p) {
@@ -140,9 +150,9 @@ template <typename V, typename C, int kQueries>
 void score_blocks(const AttendArgs& args, int64_t query, int64_t num_blocks) {
   int64_t block = 0;
   for (; block + V::kTileBlocks <= num_blocks; block += V::kTileBlocks) {
-    score_tile<V, C, kQueries, V::kTileBlocks>(args, query, block);
+    score_tile<V, C, kQueries, V::kTileBlocks>(args, query, block, num_blocks);
   }
-  for (; block < num_blocks; ++block) score_tile<V, C, kQueries, 1>(args, query, block);
+  for (; block < num_blocks; ++block) score_tile<V, C, kQueries, 1>(args, query, block, num_blocks);
 }
 
 /// Turns the scores of one query into weights exp(score - maximum) and sets its state.
