@@ -94,7 +94,7 @@ have python3 "python scripts" && report "python scripts" "$(python3 -c "$compile
 
 # ---- A second compiler ----
 have clang++ "clang++ finds no fault" &&
-  report "clang++ finds no fault" "$(make --no-print-directory -s -k -j"$(nproc)" CXX=clang++ \
+  report "clang++ finds no fault" "$(make --no-print-directory -s V=1 -k -j"$(nproc)" CXX=clang++ \
     BUILD="$build/clang" CXXFLAGS="-fsyntax-only -Werror" objects 2>&1)"
 
 # ---- Instruction sets ----

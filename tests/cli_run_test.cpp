@@ -361,8 +361,8 @@ TEST_CASE("run --trace-shapes: every shape of the Qwen3-0.6B walk") {
   CHECK(r.out.empty());
   const std::string table = squeezed(r.err);
   for (const auto& [name, prefill, decode] : kModuleShapes) {
-    CHECK_MESSAGE(contains(table, std::string("\n") + name + " " + prefill + " " + decode + "\n"),
-                  name);
+    const std::string row = std::string("\n") + name + " " + prefill + " " + decode + "\n";
+    CHECK_MESSAGE(contains(table, row), row);
   }
   CHECK(contains(table, "[1, 8, 17, 128] → [1, 8, 18, 128]\n"));
   CHECK(contains(table, "[1, 16, 17, 17] → [1, 16, 1, 18]\n"));

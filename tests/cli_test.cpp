@@ -61,7 +61,7 @@ TEST_CASE("an unusable command line ends with 2 and a hint") {
   check_refused({"run", "-q", "-v", "x"}, "verbose");
 }
 
-TEST_CASE("flags and values of later parts are unknown") {
+TEST_CASE("flags and values that are not built yet are unknown") {
   for (const char* flag : {"--jsonl", "--draft", "--tools", "--think-budget", "--logprobs",
                            "--head-dtype", "--invariant"}) {
     check_refused({"run", flag, "1", "x"}, flag);

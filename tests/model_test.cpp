@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Plain weights; the MoE fixture and the quantized ones belong to later parts.
+// Those with plain weights and no experts.
 const char* const kPlainFixtures[] = {
     "llama-bf16",
     "qwen2-bf16",

@@ -150,6 +150,7 @@ TEST_CASE("repetition penalty covers prompt and output, once per id") {
 
 TEST_CASE("presence and frequency penalties cover the output only") {
   CHECK(sample({2, 1.5f}, {.presence_penalty = 1}, {0, 0}) == 0);
+  CHECK(sample({2, 1.5f}, {.repetition_penalty = 1.1f, .presence_penalty = 1}, {0, 0}) == 0);
   CHECK(sample({2, 1.5f}, {.frequency_penalty = 1}, {0, 0}) == 0);
   CHECK(sample({2, 1.5f}, {.presence_penalty = 1}, {}, {0}) == 1);
   CHECK(sample({2, 0.5f}, {.presence_penalty = 1}, {}, {0, 0, 0}) == 0);  // once
