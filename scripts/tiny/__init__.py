@@ -1,0 +1,1 @@
+"""The built-in model: corpus, tokenizer, training, evaluation (see ../train_tiny.py)."""
