@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -44,6 +46,132 @@ TEST_CASE("running out of blocks and releasing twice are bugs") {
   CHECK_THROWS_AS(blocks.release(copy), std::logic_error);
   std::vector<int32_t> foreign = {7};
   CHECK_THROWS_AS(blocks.release(foreign), std::logic_error);
+}
+
+std::vector<int32_t> numbers(int32_t first, int n) {
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  std::iota(ids.begin(), ids.end(), first);
+  return ids;
+}
+
+/// A sequence that came, was computed and went.
+void run_through(BlockManager& blocks, const std::vector<int32_t>& ids) {
+  std::vector<int32_t> table;
+  blocks.reuse(table, ids);
+  blocks.grow(table, static_cast<int64_t>(ids.size()));
+  blocks.remember(table, ids);
+  blocks.release(table);
+}
+
+TEST_CASE("reuse finds the full blocks of an equal prefix, and never the last id") {
+  BlockManager blocks(8);
+  const std::vector<int32_t> ids = numbers(0, 40);
+  run_through(blocks, ids);
+  CHECK(blocks.num_free() == 8);
+
+  std::vector<int32_t> table;
+  CHECK(blocks.reuse(table, ids) == 32);
+  CHECK(blocks.num_free() == 6);
+  std::vector<int32_t> shared;
+  CHECK(blocks.reuse(shared, numbers(0, 33)) == 32);
+  CHECK(shared == table);
+  CHECK(blocks.num_free() == 6);  // used twice, counted once
+  blocks.release(table);
+  CHECK(blocks.num_free() == 6);
+  blocks.release(shared);
+  CHECK(blocks.num_free() == 8);
+
+  CHECK(blocks.reuse(table, numbers(0, 32)) == 16);
+  blocks.release(table);
+  CHECK(blocks.reuse(table, numbers(0, 16)) == 0);
+  std::vector<int32_t> other = ids;
+  other[17] = 99;
+  CHECK(blocks.reuse(table, other) == 16);
+  blocks.release(table);
+  other[0] = 99;
+  CHECK(blocks.reuse(table, other) == 0);
+}
+
+TEST_CASE("a block is found only behind the blocks it was computed after") {
+  BlockManager blocks(8);
+  std::vector<int32_t> a = numbers(0, 33), b = numbers(100, 16);
+  run_through(blocks, a);
+  b.insert(b.end(), a.begin() + 16, a.end());  // the same second block after another first
+  std::vector<int32_t> table;
+  CHECK(blocks.reuse(table, b) == 0);
+  run_through(blocks, b);
+  CHECK(blocks.reuse(table, b) == 32);
+  std::vector<int32_t> of_a;
+  CHECK(blocks.reuse(of_a, a) == 32);
+  CHECK(table[1] != of_a[1]);
+}
+
+TEST_CASE("sequences that compute the same at once lead into one branch") {
+  BlockManager blocks(8);
+  const std::vector<int32_t> ids = numbers(0, 40);
+  std::vector<int32_t> first, second;
+  blocks.grow(first, 16);
+  blocks.grow(second, 40);
+  blocks.remember(first, std::span(ids).first(16));
+  blocks.remember(second, ids);  // its first block is known already, its second is not
+  blocks.release(first);
+  blocks.release(second);
+  CHECK(blocks.reuse(first, ids) == 32);
+}
+
+TEST_CASE("content goes when its block is needed: the longest unused, from its end") {
+  BlockManager blocks(4);
+  run_through(blocks, numbers(0, 32));
+  run_through(blocks, numbers(100, 32));
+  std::vector<int32_t> table, probe;
+  blocks.grow(table, 16);  // takes the second block of the older one
+  CHECK(blocks.reuse(probe, numbers(0, 33)) == 16);
+  blocks.release(probe);
+  CHECK(blocks.reuse(probe, numbers(100, 33)) == 32);
+  blocks.release(probe);
+  blocks.grow(table, 64);
+  blocks.release(table);
+  CHECK(blocks.reuse(probe, numbers(100, 33)) == 0);
+}
+
+TEST_CASE("random sharing: a hit is always a true prefix, and no use is lost") {
+  std::mt19937 random(2);
+  BlockManager blocks(24);
+  struct Live {
+    std::vector<int32_t> table, ids;
+  };
+  std::vector<Live> live;
+  std::map<int32_t, std::vector<int32_t>> held;  // block -> ids from position 0 to its end
+  for (int step = 0; step < 4000; ++step) {
+    if (!live.empty() && (random() % 2 == 0 || blocks.num_free() < 6)) {
+      std::swap(live[random() % live.size()], live.back());
+      blocks.release(live.back().table);
+      live.pop_back();
+    } else {
+      Live made;
+      for (size_t i = 0; i < 3; ++i) {  // few different blocks, so that prefixes meet
+        const auto part = numbers(static_cast<int32_t>(random() % 3), kKvBlockSize);
+        made.ids.insert(made.ids.end(), part.begin(), part.end());
+      }
+      made.ids.resize(1 + random() % made.ids.size());
+      const auto hit = static_cast<size_t>(blocks.reuse(made.table, made.ids));
+      REQUIRE(hit < made.ids.size());
+      for (size_t i = 0; i < made.table.size(); ++i) {
+        const auto end = made.ids.begin() + static_cast<std::ptrdiff_t>((i + 1) * kKvBlockSize);
+        REQUIRE(held.at(made.table[i]) == std::vector<int32_t>(made.ids.begin(), end));
+      }
+      blocks.grow(made.table, static_cast<int64_t>(made.ids.size()));
+      blocks.remember(made.table, made.ids);
+      for (size_t i = hit / kKvBlockSize; i < made.ids.size() / kKvBlockSize; ++i) {
+        const auto end = made.ids.begin() + static_cast<std::ptrdiff_t>((i + 1) * kKvBlockSize);
+        held[made.table[i]].assign(made.ids.begin(), end);
+      }
+      live.push_back(std::move(made));
+    }
+    std::set<int32_t> used;
+    for (const Live& l : live) used.insert(l.table.begin(), l.table.end());
+    REQUIRE(static_cast<int64_t>(used.size()) + blocks.num_free() == blocks.num_blocks());
+  }
 }
 
 TEST_CASE("random growth and release: every block is free or in one table") {

@@ -172,6 +172,48 @@ TEST_CASE("sequences wait for free blocks, and blocks come back") {
   CHECK(engine.blocks().num_free() == engine.blocks().num_blocks());
 }
 
+TEST_CASE("a prefix that an earlier sequence computed is not computed again") {
+  CountingModel model(64);
+  Engine engine(model.decoder(), options(64, 128));
+  const Ids prompt = counting_up(0, 40);
+  const auto cold = engine.add(request(prompt, 3));
+  run_all(engine);
+  CHECK(cold->num_prefix_cached_tokens() == 0);
+  const auto warm = engine.add(request(prompt, 3));
+  run_all(engine);
+  CHECK(warm->num_prefix_cached_tokens() == 32);
+  CHECK(to_vector(warm->output_ids()) == to_vector(cold->output_ids()));
+  const RecordedBatch& prefill = model.backend.batches[3];
+  CHECK(prefill.input_ids == counting_up(32, 8));
+  CHECK(prefill.positions == counting_up(32, 8));
+  CHECK(prefill.seq_lens == Ids{40});
+
+  // The answer is part of the next turn's prefix.
+  const auto next_turn = engine.add(request(counting_up(0, 60), 1));
+  run_all(engine);
+  CHECK(next_turn->num_prefix_cached_tokens() == 32);  // 42 are cached, in whole blocks
+
+  // Logits of every row need every row.
+  Request all = request(prompt, 0);
+  int64_t rows = 0;
+  all.on_prompt_logits = [&](int64_t, ConstTensor logits) { rows += logits.shape[0]; };
+  engine.add(all);
+  run_all(engine);
+  CHECK(rows == 40);
+}
+
+TEST_CASE("without the prefix cache every prompt is computed") {
+  CountingModel model(64);
+  EngineOptions o = options(64, 128);
+  o.prefix_cache = false;
+  Engine engine(model.decoder(), o);
+  for (int i = 0; i < 2; ++i) engine.add(request(counting_up(0, 40), 1));
+  run_all(engine);
+  CHECK(engine.add(request(counting_up(0, 40), 1))->num_prefix_cached_tokens() == 0);
+  run_all(engine);
+  CHECK(model.backend.batches.back().input_ids == counting_up(0, 40));
+}
+
 TEST_CASE("no slot is written by two sequences at once") {
   CountingModel model(64);
   EngineOptions o = options(64, 256);

@@ -235,6 +235,7 @@ void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& 
   result.content = answer.content();
   result.reasoning = answer.reasoning();
   result.reasoning_tokens = answer.reasoning_tokens();
+  result.cached_tokens = sequence.num_prefix_cached_tokens();
   result.prompt_ids.assign(sequence.prompt_ids().begin(), sequence.prompt_ids().end());
   result.ids.assign(sequence.output_ids().begin(), sequence.output_ids().end());
 }

@@ -38,7 +38,7 @@ std::string run_json(const RunResult& result, const RunInfo& info, bool with_pro
   object["usage"] = {{"prompt_tokens", result.prompt_ids.size()},
                      {"completion_tokens", result.ids.size()},
                      {"reasoning_tokens", result.reasoning_tokens},
-                     {"cached_tokens", 0}};
+                     {"cached_tokens", result.cached_tokens}};
   object["ttft_ms"] = milliseconds(result.ttft);
   object["tpot_ms"] = milliseconds(result.tpot);
   object["run"] = {{"version", version_number()},

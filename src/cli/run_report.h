@@ -27,6 +27,7 @@ struct RunResult {
   std::vector<int32_t> ids;  // generated, with the final eos and the tokens of a cut stop string
   FinishReason finish_reason = FinishReason::kNone;
   int64_t reasoning_tokens = 0;
+  int64_t cached_tokens = 0;   // of the prompt, found in the prefix cache
   double prefill = 0;          // request accepted to the prompt's end
   std::optional<double> ttft;  // request accepted to first token out
   std::optional<double> tpot;  // (end - first token) / (output tokens - 1)

@@ -59,7 +59,8 @@ BenchResult run_bench(LoadedModel& model, const BenchPlan& plan, DType kv_dtype,
   Engine engine(model.decoder(), {.context = plan.context(),
                                   .num_cache_tokens = plan.context(),
                                   .kv_dtype = kv_dtype,
-                                  .max_num_seqs = 1});
+                                  .max_num_seqs = 1,
+                                  .prefix_cache = false});
   BenchResult result;
   StageTimes stages;
   const int64_t timed_end = plan.warmup + plan.reps;

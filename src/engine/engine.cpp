@@ -112,9 +112,17 @@ void Engine::admit() {
     if (reserved_blocks_ + needed > blocks_.num_blocks()) return;
     reserved_blocks_ += needed;
     next->state_ = SequenceState::kRunning;
+    reuse_prefix(*next);
     running_.push_back(next);
     waiting_.pop_front();
   }
+}
+
+void Engine::reuse_prefix(Sequence& sequence) {
+  // Logits of every row need every row computed.
+  if (!options_.prefix_cache || sequence.request().on_prompt_logits != nullptr) return;
+  sequence.num_cached_tokens_ = blocks_.reuse(sequence.block_table_, sequence.prompt_ids());
+  sequence.num_prefix_cached_tokens_ = sequence.num_cached_tokens_;
 }
 
 void Engine::schedule() {
@@ -192,6 +200,10 @@ std::vector<std::shared_ptr<const Sequence>> Engine::advance(const std::vector<i
   for (size_t i = 0; i < scheduled_.size(); ++i) {
     Sequence& sequence = *stepping_[i];
     sequence.num_cached_tokens_ += scheduled_[i].num_tokens;
+    if (options_.prefix_cache) {
+      const auto cached = static_cast<size_t>(sequence.num_cached_tokens());
+      blocks_.remember(sequence.block_table_, sequence.ids().first(cached));
+    }
     if (sampled[i] != kNoToken) {
       append(sequence, sampled[i]);
       advanced.push_back(stepping_[i]);

@@ -26,6 +26,7 @@ struct EngineOptions {
   int64_t max_num_seqs = 16;
   int64_t prefill_chunk = 512;           // prompts are cut at multiples of it
   int64_t max_num_batched_tokens = 528;  // rows of one step, at least the two numbers above
+  bool prefix_cache = true;              // share blocks of equal prefixes, also with the past
 };
 
 class Engine {
@@ -58,6 +59,7 @@ class Engine {
   int64_t blocks_needed(const Sequence& sequence) const;
   bool wants_token(const Sequence& sequence) const;
   void admit();
+  void reuse_prefix(Sequence& sequence);
   void schedule();
   int64_t next_chunk(const Sequence& sequence) const;
   void schedule_rows(const SequencePtr& sequence, int64_t num_tokens);

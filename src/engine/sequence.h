@@ -63,6 +63,8 @@ class Sequence {
 
   /// Leading ids whose keys and values are in the cache.
   int64_t num_cached_tokens() const { return num_cached_tokens_; }
+  /// Leading ids of the prompt that the prefix cache had.
+  int64_t num_prefix_cached_tokens() const { return num_prefix_cached_tokens_; }
   bool in_prefill() const { return num_cached_tokens_ < prompt_length_; }
   /// Block i of the cache holds tokens [i * kKvBlockSize, (i + 1) * kKvBlockSize).
   std::span<const int32_t> block_table() const { return block_table_; }
@@ -75,6 +77,7 @@ class Sequence {
   std::vector<int32_t> ids_;
   int64_t prompt_length_;
   int64_t num_cached_tokens_ = 0;
+  int64_t num_prefix_cached_tokens_ = 0;
   std::vector<int32_t> block_table_;
   SequenceState state_ = SequenceState::kWaiting;
   FinishReason finish_reason_ = FinishReason::kNone;
