@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VOCAB = 3712  # with the added tokens; a multiple of 128
-TARGET_STEPS, DRAFT_STEPS, BATCH_TOKENS = 4000, 4000, 4096
+TARGET_STEPS, LAST_STEPS, DRAFT_STEPS, BATCH_TOKENS = 4000, 500, 3200, 4096
 
 
 def say_pid(work):
@@ -59,6 +59,7 @@ def train_target(work, until):
         model.Model(model.tiny(VOCAB), seed=1),
         TARGET_STEPS,
         BATCH_TOKENS,
+        extra_steps=LAST_STEPS,
         bf16=True,
     ).train(until)
 

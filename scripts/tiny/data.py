@@ -1,6 +1,6 @@
 """Training documents as token files: short ones packed for a 256-token context, long ones for 2,304.
 
-Files in the work folder: {short,late,long}.ids.npy (uint16) and .learn.npy (uint8, 1 = a target).
+Files in the work folder: {short,late,last,long}.ids.npy (uint16) and .learn.npy (uint8, 1 = a target).
 """
 
 from multiprocessing import Pool
@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 from . import training
 from .render import training_pieces
 
-CONTEXT = {"short": 256, "late": 256, "long": 2304}
-LATE_FROM = 2000  # the training step from which "late" takes the place of "short"
+CONTEXT = {"short": 256, "late": 256, "last": 256, "long": 2304}
+PHASES = {"last": 4000, "late": 2000, "short": 0}  # the first step of each; latest phase first
 USER_SHARE = 0.15  # of the tokens of a user message that are learned too
 
 
@@ -62,6 +62,8 @@ def sample_texts(shards):
 def build(work):
     with Pool(2) as pool:
         for kind, count in training.SHARDS.items():
+            if (work / f"{kind}.learn.npy").exists():  # written second
+                continue
             jobs = [(str(work / "tokenizer.json"), kind, i) for i in range(count)]
             parts = pool.map(_shard, jobs, chunksize=1)
             np.save(work / f"{kind}.ids.npy", np.concatenate([p[0] for p in parts]))
@@ -82,7 +84,7 @@ class Batches:
     def kind(self, step):
         if step % self.LONG_EVERY == self.LONG_EVERY - 1:
             return "long"
-        return "late" if step >= LATE_FROM else "short"
+        return next(phase for phase, first in PHASES.items() if step >= first)
 
     def batch(self, step):
         """inputs and targets [B, T] int64; a target that isn't learned is -100."""

@@ -59,10 +59,19 @@ def rounded_to_bf16(model):
 
 
 def held_questions():
-    rows = [
-        json.loads(line)
-        for line in (DATA / "questions.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    """The questions of questions.jsonl, which also guided what training was given more of."""
+    text = (DATA / "questions.jsonl").read_text(encoding="utf-8")
+    return with_docs([json.loads(line) for line in text.splitlines()])
+
+
+def fresh_questions():
+    """As many more that were asked for the first time when the model was finished."""
+    from . import heldout
+
+    return with_docs(heldout.questions("fresh", without=held_questions()))
+
+
+def with_docs(rows):
     for row in rows:
         row["doc"] = Doc(
             row["category"],

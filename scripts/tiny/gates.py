@@ -64,6 +64,10 @@ def measure(target, draft, folders, rows=None, show=0, long=True):
             answers = transcripts
     import torch
 
+    if long:
+        table, _ = evaluate.accuracy(target, False, evaluate.fresh_questions())
+        micro, lowest = evaluate.averages(table)
+        result["fresh questions"] = {"micro": micro, "lowest": lowest, "table": table}
     result["capital of China"] = target.answer(
         evaluate.Doc(
             "",

@@ -380,16 +380,18 @@ LATE_MIXTURE = MIXTURE | {
     "follow-up": 18,
     "tools": 8,
 }
+# Where to stop counting is learned last of all: it needs two numbers compared at every step.
+LAST_MIXTURE = LATE_MIXTURE | {"counting": 120}
 
 
 def training_doc(rng, kind):
-    """One training document. kind: "short" and "late" are the two mixtures, "long" fills contexts
-    of a few thousand tokens."""
+    """One training document. kind: "short", "late" and "last" are the three mixtures, "long" fills
+    contexts of a few thousand tokens."""
     if kind == "long" and rng.random() < 0.5:
         if rng.random() < 0.5:
             return fitting(rng, TRAIN, lambda r, s: gen_text.long_story(r, s))
         return long_chat(rng, TRAIN, rng.randint(300, 1800))
-    mixture = LATE_MIXTURE if kind == "late" else MIXTURE
+    mixture = {"late": LATE_MIXTURE, "last": LAST_MIXTURE}.get(kind, MIXTURE)
     kind = rng.choices(list(mixture), mixture.values())[0]
     if kind == "plain":
         return gen_text.plain(rng, TRAIN)

@@ -16,11 +16,12 @@ QUESTIONS = 500
 _CALIB_KINDS = ["sums", "units", "counting", "copying", "stories", "plain"]
 
 
-def questions():
-    """500 questions, the categories in turn, none twice."""
-    rng = random.Random("held-out")
-    seen, out = set(), []
-    kinds = list(gen_dialogue.CATEGORIES)
+def questions(name="held-out", without=()):
+    """500 questions, the categories in turn, none twice and none of those `without`. A category
+    that has no other questions left is asked less."""
+    rng = random.Random(name)
+    seen, out = {conversation_key(row["messages"]) for row in without}, []
+    kinds, misses = list(gen_dialogue.CATEGORIES), 0
     while len(out) < QUESTIONS:
         kind = kinds[len(out) % len(kinds)]
         doc = gen_dialogue.fitting(rng, HELD, gen_dialogue.CATEGORIES[kind])
@@ -28,7 +29,12 @@ def questions():
             doc = gen_facts.with_system(rng, doc)
         key = conversation_key(doc.messages)
         if key in seen:
+            misses += 1
+            if misses == 300:
+                kinds.remove(kind)
+                misses = 0
             continue
+        misses = 0
         seen.add(key)
         out.append(
             {

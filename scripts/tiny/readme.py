@@ -33,10 +33,12 @@ hash of its questions, operand pairs and sentences (`scripts/tiny/split.py`), an
 `scripts/tiny/check_split.py` checks it. The texts are in `scripts/tiny/data`.
 
 ## Held-out questions
-{asked} questions, answered greedily, weights in BF16, arithmetic in float32; right of asked.
+{asked} questions, answered greedily, weights in BF16, arithmetic in float32; right of asked. What
+training was given more of was decided looking at these questions (`scripts/tiny/data`), so the last
+column has as many others, asked only when the model was finished.
 
-| category | thinking off | thinking on |
-| --- | --- | --- |
+| category | thinking off | thinking on | thinking off, fresh questions |
+| --- | --- | --- | --- |
 """
 
 
@@ -53,12 +55,16 @@ def _minutes(log):
 
 
 def _accuracy_rows(result):
-    off, on = result["think off"], result["think on"]
+    off, on, fresh = result["think off"], result["think on"], result["fresh questions"]
     rows = [
-        f"| {kind} | {good} / {asked} | {on['table'][kind][0]} / {asked} |"
+        f"| {kind} | {good} / {asked} | {on['table'][kind][0]} / {asked} | "
+        f"{'{} / {}'.format(*fresh['table'].get(kind, (0, 0)))} |"
         for kind, (good, asked) in off["table"].items()
     ]
-    rows.append(f"| **all but spelling** | **{off['micro']:.1%}** | **{on['micro']:.1%}** |")
+    rows.append(
+        f"| **all but spelling** | **{off['micro']:.1%}** | **{on['micro']:.1%}** | "
+        f"**{fresh['micro']:.1%}** |"
+    )
     return "\n".join(rows)
 
 

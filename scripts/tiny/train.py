@@ -43,8 +43,11 @@ class Muon(torch.optim.Optimizer):
                 p.add_(update, alpha=-group["lr"] * max(1.0, p.shape[0] / p.shape[1]) ** 0.5)
 
 
-def schedule(step, steps):
-    """Warm-up, flat, then a straight way down over the last 45 %."""
+def schedule(step, steps, extra=0):
+    """Warm-up, flat, then a straight way down over the last 45 % of `steps`; after these the same
+    once more over `extra` steps, from 40 % down."""
+    if step >= steps:
+        return min((step - steps + 1) / 30, (steps + extra - step) / extra) * 0.4
     return min(1.0, (step + 1) / 60, (steps - step) / (0.45 * steps) + 0.01)
 
 
@@ -83,19 +86,15 @@ class Run:
         model,
         steps,
         batch_tokens,
+        extra_steps=0,
         muon_lr=0.02,
         adam_lr=0.003,
         teacher=None,
         bf16=False,
         seed=0,
     ):
-        self.work, self.name, self.model, self.steps, self.teacher = (
-            work,
-            name,
-            model,
-            steps,
-            teacher,
-        )
+        self.work, self.name, self.model, self.teacher = work, name, model, teacher
+        self.steps, self.extra_steps = steps, extra_steps
         self.path, self.log = work / f"{name}.pt", work / f"{name}.jsonl"
         self.batches = Batches(work, batch_tokens, seed)
         self.optimizers = make_optimizers(model, muon_lr, adam_lr)
@@ -123,7 +122,7 @@ class Run:
     def one_step(self):
         for optimizer, rates in zip(self.optimizers, self.base):
             for group, rate in zip(optimizer.param_groups, rates):
-                group["lr"] = rate * schedule(self.step, self.steps)
+                group["lr"] = rate * schedule(self.step, self.steps, self.extra_steps)
         ids, targets = map(torch.from_numpy, self.batches.batch(self.step))
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
             teacher = None
@@ -146,7 +145,8 @@ class Run:
         two while the machine is idle otherwise, one while others compute on it."""
         saved = started = time.time()
         tokens, losses = 0, []
-        while self.step < min(self.steps, stop_at or self.steps):
+        last = self.steps + self.extra_steps
+        while self.step < min(last, stop_at or last):
             torch.set_num_threads(threads or (2 if os.getloadavg()[0] < 2.7 else 1))
             before = time.time()
             loss, shown, n = self.one_step()

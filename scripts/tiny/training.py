@@ -4,8 +4,8 @@ import random
 
 from . import gen_dialogue
 
-SHARDS = {"short": 44, "late": 32, "long": 9}
-DOCS_PER_SHARD = {"short": 5000, "late": 5000, "long": 500}
+SHARDS = {"short": 44, "late": 32, "last": 10, "long": 9}
+DOCS_PER_SHARD = {"short": 5000, "late": 5000, "last": 5000, "long": 500}
 
 
 def documents(kind, shard):
