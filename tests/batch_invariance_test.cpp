@@ -1,0 +1,174 @@
+// One request gives the same bits alone and in any company: the promise of one order of
+// accumulation per output, whatever shares the step. Row E9 of users' reports.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/cpu_info.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "checkpoint_maker.h"
+#include "engine/engine.h"
+#include "io/safetensors.h"
+#include "model/decoder.h"
+#include "model/weights.h"
+#include "test_data.h"
+
+namespace llm {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+constexpr int64_t kContext = 96;
+constexpr int64_t kNewTokens = 12;
+constexpr int64_t kVocabSize = 384;
+
+/// What a request gave: the logits of its prompt's positions, then what was generated.
+struct Outcome {
+  std::vector<float> prompt_logits;
+  Ids ids;
+  bool operator==(const Outcome& other) const {
+    return ids == other.ids && prompt_logits.size() == other.prompt_logits.size() &&
+           std::memcmp(prompt_logits.data(), other.prompt_logits.data(),
+                       prompt_logits.size() * sizeof(float)) == 0;
+  }
+};
+
+struct Setting {
+  Isa isa = Isa::kGeneric;
+  ActDType act = ActDType::kF32;
+  DType kv_dtype = DType::kF32;
+  int threads = 2;
+  int64_t prefill_chunk = 16;
+};
+
+/// A model under one setting.
+class Model {
+ public:
+  Model(const std::filesystem::path& dir, const Setting& setting)
+      : setting_(setting),
+        pool_(setting.threads),
+        backend_(make_cpu_backend(pool_, setting.act, setting.isa)) {
+    const ModelConfig config = load_model_config(dir);
+    auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(dir));
+    decoder_ = std::make_unique<Decoder>(config, load_weights(config, checkpoint, Log()), *backend_,
+                                         kContext);
+  }
+
+  enum class Order { kTogether, kOneAfterTheOther };
+
+  /// Runs all prompts through one engine. Those that want their logits get nothing from the prefix
+  /// cache.
+  std::vector<Outcome> run(const std::vector<Ids>& prompts, bool with_logits,
+                           Order order = Order::kTogether) {
+    EngineOptions options{
+        .context = kContext,
+        .num_cache_tokens = kContext * static_cast<int64_t>(prompts.size()),
+        .kv_dtype = setting_.kv_dtype,
+        .max_num_seqs = order == Order::kTogether ? static_cast<int64_t>(prompts.size()) : 1,
+        .prefill_chunk = setting_.prefill_chunk};
+    options.max_num_batched_tokens = options.max_num_seqs + 3 * options.prefill_chunk;
+    Engine engine(*decoder_, options);
+    std::vector<Outcome> outcomes(prompts.size());
+    std::vector<std::shared_ptr<const Sequence>> sequences;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      Request request;
+      request.prompt_ids = prompts[i];
+      request.max_tokens = kNewTokens;
+      request.num_ids = decoder_->config().vocab_size;
+      if (with_logits) {
+        request.on_prompt_logits = [&out = outcomes[i].prompt_logits](int64_t, ConstTensor rows) {
+          const float* values = rows.as<float>();
+          out.insert(out.end(), values, values + rows.shape.num_elements());
+        };
+      }
+      sequences.push_back(engine.add(std::move(request)));
+    }
+    while (engine.has_work()) engine.step();
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      outcomes[i].ids.assign(sequences[i]->output_ids().begin(), sequences[i]->output_ids().end());
+    }
+    return outcomes;
+  }
+
+ private:
+  Setting setting_;
+  ThreadPool pool_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+Ids random_ids(std::mt19937& random, int64_t length) {
+  Ids ids(static_cast<size_t>(length));
+  for (int32_t& id : ids) id = static_cast<int32_t>(random() % kVocabSize);
+  return ids;
+}
+
+std::filesystem::path random_model(const char* test) {
+  const std::filesystem::path dir = fresh_test_dir(test) / "model";
+  write_random2(dir, {.vocab_size = kVocabSize});
+  return dir;
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (const Isa isa : supported_isas()) {
+    all.push_back({isa, ActDType::kF32, DType::kF32});
+    all.push_back({isa, ActDType::kBF16, DType::kBF16});
+  }
+  return all;
+}
+
+TEST_CASE("E9: a request's bits don't depend on its company, chunks and threads") {
+  const std::filesystem::path folder = random_model("batch-invariance");
+  std::mt19937 random(5);
+  std::vector<Ids> prompts;
+  for (const int64_t length : {23, 1, 40, 16, 7, 61, 33, 2, 50}) {
+    prompts.push_back(random_ids(random, length));
+  }
+  for (const Setting& setting : settings()) {
+    CAPTURE(name_of(setting.isa));
+    CAPTURE(name_of(setting.act));
+    Model model(folder, setting);
+    std::vector<Outcome> alone;
+    for (const Ids& prompt : prompts) alone.push_back(model.run({prompt}, true)[0]);
+    for (const size_t company : {2, 3, 7, 9}) {
+      CAPTURE(company);
+      const std::vector<Ids> some(prompts.begin(),
+                                  prompts.begin() + static_cast<std::ptrdiff_t>(company));
+      const std::vector<Outcome> together = model.run(some, true);
+      for (size_t i = 0; i < company; ++i) CHECK(together[i] == alone[i]);
+    }
+    Setting other = setting;
+    other.threads = 3;
+    other.prefill_chunk = 48;
+    const std::vector<Outcome> together = Model(folder, other).run(prompts, true);
+    for (size_t i = 0; i < prompts.size(); ++i) CHECK(together[i] == alone[i]);
+  }
+}
+
+TEST_CASE("blocks from the prefix cache give the same answers as computing again") {
+  const std::filesystem::path folder = random_model("prefix-invariance");
+  std::mt19937 random(6);
+  const Ids shared = random_ids(random, 48);
+  std::vector<Ids> prompts = {shared};
+  for (const int64_t length : {1, 9, 20}) {
+    Ids prompt = shared;
+    const Ids tail = random_ids(random, length);
+    prompt.insert(prompt.end(), tail.begin(), tail.end());
+    prompts.push_back(prompt);
+  }
+  Model model(folder, {choose_isa(), default_act(choose_isa()), DType::kBF16});
+  const std::vector<Outcome> shared_prefix =
+      model.run(prompts, false, Model::Order::kOneAfterTheOther);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    CHECK(shared_prefix[i].ids == model.run({prompts[i]}, false)[0].ids);
+  }
+}
+
+}  // namespace
+}  // namespace llm
