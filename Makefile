@@ -83,6 +83,10 @@ $(BUILD)/%.o: %.cpp Makefile
 
 $(TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 
+# Files that are part of the program (src/base/embedded.cpp).
+EMBEDDED := models.txt scripts/download_model.sh
+$(BUILD)/src/base/embedded.o: $(EMBEDDED)
+
 # What `llm --version` says of the build. The stamp changes only when that does.
 BUILD_INFO := -DLLM_VERSION='"$(VERSION)"' -DLLM_WITH_CUDA=$(WITH_CUDA)
 %/src/cli/version.o: ALL_CXXFLAGS += $(BUILD_INFO)
@@ -112,6 +116,8 @@ asan:
 
 install: all
 	install -D -m 755 $(BUILD)/llm $(DESTDIR)$(PREFIX)/bin/llm
+	install -D -m 755 scripts/download_model.sh $(DESTDIR)$(PREFIX)/libexec/llm/download_model.sh
+	install -D -m 644 models.txt $(DESTDIR)$(PREFIX)/libexec/llm/models.txt
 
 clean:
 	rm -rf $(BUILD)

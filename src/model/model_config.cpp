@@ -1,5 +1,6 @@
 #include "model/model_config.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -151,6 +152,13 @@ std::string_view name_of(Architecture architecture) {
     if (names.architecture == architecture) return names.class_name;
   }
   return "";
+}
+
+bool can_load(std::string_view model_type, std::string_view quant_method) {
+  const bool known =
+      std::any_of(kArchitectures.begin(), kArchitectures.end(),
+                  [&](const ArchitectureNames& names) { return names.model_type == model_type; });
+  return known && quant_method.empty();  // refuse_quantized() takes none
 }
 
 int64_t ModelConfig::num_parameters() const {
