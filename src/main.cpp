@@ -39,6 +39,9 @@ constexpr Subcommand kSubcommands[] = {
     {"tokenize", "Turn text into token ids and back", add_tokenize},
     {"inspect", "Show what a model folder holds", add_inspect},
     {"bench", "Measure prefill and decode speed", add_bench},
+    {"models", "List models: known, installed, fitting this machine", add_models},
+    {"get", "Download a model into the Hugging Face cache", add_get},
+    {"doctor", "Check this machine and this build; the text for a bug report", add_doctor},
 };
 
 /// Everything printed so far has left the process, so it can end at once, whatever it was doing.

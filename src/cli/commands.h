@@ -23,5 +23,8 @@ Action add_run(CLI::App& app);
 Action add_bench(CLI::App& app);
 Action add_tokenize(CLI::App& app);
 Action add_inspect(CLI::App& app);
+Action add_models(CLI::App& app);
+Action add_get(CLI::App& app);
+Action add_doctor(CLI::App& app);
 
 }  // namespace llm

@@ -35,6 +35,8 @@ std::string compiler_name() { return kCompiler; }
 
 std::string version_number() { return LLM_VERSION; }
 
+bool built_with_cuda() { return LLM_WITH_CUDA != 0; }
+
 std::string version_text() {
   std::string supported;
   for (const Isa isa : supported_isas()) {
