@@ -25,7 +25,7 @@ namespace {
 
 struct GetOptions {
   std::string model;
-  std::optional<int64_t> jobs;
+  std::optional<int64_t> jobs, retries, retry_delay;
   bool dry_run = false;
   bool force = false;
 };
@@ -76,7 +76,12 @@ int memory_file(std::string_view bytes) {
 ExitCode get_model(const GetOptions& options) {
   std::vector<std::string> args;
   if (options.dry_run) args.push_back("--dry-run");
-  if (options.jobs) args.insert(args.end(), {"--jobs", std::to_string(*options.jobs)});
+  const auto pass = [&args](const char* flag, std::optional<int64_t> value) {
+    if (value) args.insert(args.end(), {flag, std::to_string(*value)});
+  };
+  pass("--jobs", options.jobs);
+  pass("--retries", options.retries);
+  pass("--retry-delay", options.retry_delay);
   args.push_back(id_to_get(options));
   become_script(args);
 }
@@ -91,6 +96,10 @@ Action add_get(CLI::App& app) {
       ->type_name("MODEL");
   app.add_flag("--dry-run", options->dry_run, "List the files, their bytes and what is missing");
   add_integer(app, "--jobs", options->jobs, 1, 64, "Files at once (4)");
+  add_integer(app, "--retries", options->retries, 0, 1000,
+              "Tries in a row without progress before giving up (5)");
+  add_integer(app, "--retry-delay", options->retry_delay, 0, 300,
+              "Seconds before the second try, doubled for each further one (1)");
   app.add_flag("--force", options->force, "Also a model that this version can't run");
   return [options] { return get_model(*options); };
 }
