@@ -69,8 +69,8 @@ struct ModelConfig {
 /// of range, naming key and value.
 ModelConfig parse_model_config(std::string_view json, const std::string& origin);
 
-/// Whether parse_model_config() takes this model_type ("qwen3"), and this quant_method (empty: plain
-/// weights), as far as their names go.
+/// Whether parse_model_config() takes this model_type ("qwen3"), and this quant_method (empty:
+/// plain weights), as far as their names go.
 bool can_load(std::string_view model_type, std::string_view quant_method);
 
 /// Reads DIR/config.json.
