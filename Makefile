@@ -84,7 +84,7 @@ $(BUILD)/%.o: %.cpp Makefile
 $(TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 
 # Files that are part of the program (src/base/embedded.cpp).
-EMBEDDED := models.txt scripts/download_model.sh
+EMBEDDED := models.txt scripts/download_model.sh $(wildcard models/*/*.json models/*/*.safetensors)
 $(BUILD)/src/base/embedded.o: $(EMBEDDED)
 
 # What `llm --version` says of the build. The stamp changes only when that does.

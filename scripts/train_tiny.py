@@ -127,6 +127,10 @@ def gate(work, export, quick, show):
         for name, folder in folders.items():
             shutil.copytree(folder, ROOT / "models" / name, dirs_exist_ok=True)
             print(f"wrote {ROOT / 'models' / name}")
+        with open(ROOT / "tests" / "goldens" / "tiny_answers.jsonl", "w", encoding="utf-8") as f:
+            for name, runner in runners.items():
+                for answer in evaluate.golden_answers(runner, name, rows[:36]):
+                    f.write(json.dumps(answer, ensure_ascii=False) + "\n")
 
 
 def main():

@@ -152,14 +152,25 @@ TEST_CASE("options that contradict each other are refused") {
   check_refused({"run", "--stop", "", "x"}, "--stop");
 }
 
-TEST_CASE("without a model the message says how to name one") {
+TEST_CASE("without a model the built-in one answers, and a line says so") {
   LlmCall call;
-  call.args = {"run", "hi"};
+  call.args = {"run", "--think", "off", "中国的首都是哪里？"};
   call.environment = {"LLM_MODEL="};
   const LlmResult r = run_llm(call);
-  CHECK(r.exit_code == 2);
-  CHECK(contains(r.err, "-m DIR"));
+  CHECK(r.exit_code == 0);
+  CHECK(contains(r.out, "北京"));
+  CHECK(contains(r.err, "built-in model tiny"));
+  CHECK(contains(r.err, "-m"));
   CHECK(contains(r.err, "$LLM_MODEL"));
+  call.args.insert(call.args.begin() + 1, "-q");
+  const LlmResult quiet = run_llm(call);
+  CHECK(quiet.out == r.out);
+  CHECK(quiet.err.empty());
+  call.environment = {"LLM_MODEL=tiny"};
+  CHECK(run_llm(call).out == r.out);
+}
+
+TEST_CASE("a model that isn't there is refused by its name") {
   check_refused({"run", "-m", "/no/such/folder", "hi"}, "/no/such/folder");
   check_refused({"run", "--config", "qwen3-0.6b", "hi"}, "--random-weights");
   check_refused({"run", "--config", "no-such", "--random-weights", "hi"}, "qwen3-0.6b");

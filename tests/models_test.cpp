@@ -10,7 +10,9 @@
 #include "checkpoint_maker.h"
 #include "io/hub_cache.h"
 #include "io/json.h"
+#include "io/model_dir.h"
 #include "io/model_list.h"
+#include "io/safetensors.h"
 #include "model/model_config.h"
 #include "run_llm.h"
 #include "test_data.h"
@@ -59,8 +61,14 @@ TEST_CASE("models.txt: what is compiled in is the file, and every line is sound"
   std::set<std::string> ids;
   for (const ListedModel& model : model_list()) {
     CAPTURE(model.alias);
-    CHECK(ids.insert(model.hub_id).second);
     CHECK(find_listed_model(model.alias) == &model);
+    if (model.hub_id.empty()) {  // built in
+      const ModelConfig config = load_model_config(resolve_model_dir(model.alias));
+      CHECK(config.num_parameters() == model.parameters);
+      CHECK(Checkpoint::open(resolve_model_dir(model.alias)).total_bytes() == model.bytes);
+      continue;
+    }
+    CHECK(ids.insert(model.hub_id).second);
     CHECK(find_listed_model(model.hub_id) == &model);
     // Where we know a config of the name, the parameters must be its own.
     if (const auto config = named_model_config(model.alias)) {
@@ -173,10 +181,11 @@ TEST_CASE("models: the list knows what is installed and complete") {
   for (const JsonValue& model : json.find("models")->array) {
     const std::string& alias = model.find("alias")->string;
     CAPTURE(alias);
-    const bool installed =
+    const bool in_cache =
         alias == "smollm2-360m" || alias == "Some/Model" || alias == "Some/Strange";
-    CHECK(model.find("installed")->boolean == installed);
-    CHECK(model.find("path")->is_string() == installed);
+    const bool built_in = model.find("hub_id")->is_null();
+    CHECK(model.find("installed")->boolean == (in_cache || built_in));
+    CHECK(model.find("path")->is_string() == in_cache);
     if (alias == "qwen3-8b-awq") CHECK(!model.find("loadable")->boolean);
     if (alias == "qwen3-8b") CHECK(model.find("loadable")->boolean);
     if (alias == "qwen3-30b-a3b") CHECK(!model.find("loadable")->boolean);

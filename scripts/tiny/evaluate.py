@@ -121,6 +121,21 @@ def accuracy(runner, think, rows=None, show=0):
     return table, transcripts
 
 
+def golden_answers(runner, name, rows):
+    """What the runner answers, as lines for tests/goldens: ids as the reference has them."""
+    for row in rows:
+        for think in (False, True):
+            prompt, new, _ = runner.answer(row["doc"], think, limit=80)
+            yield {
+                "model": name,
+                "messages": row["messages"],
+                "tools": row["tools"],
+                "think": think,
+                "prompt_ids": prompt,
+                "ids": new,
+            }
+
+
 def averages(table):
     """(micro-average of all but spelling, the lowest category's rate)"""
     counted = [v for k, v in table.items() if k != "spelling"]

@@ -23,8 +23,17 @@
   __attribute__((visibility("hidden"))) extern const char name##_end[];   \
   }
 
+#define LLM_EMBED_MODEL(name, folder)                                   \
+  LLM_EMBED(name##_config, folder "/config.json")                       \
+  LLM_EMBED(name##_generation_config, folder "/generation_config.json") \
+  LLM_EMBED(name##_tokenizer, folder "/tokenizer.json")                 \
+  LLM_EMBED(name##_tokenizer_config, folder "/tokenizer_config.json")   \
+  LLM_EMBED(name##_weights, folder "/model.safetensors")
+
 LLM_EMBED(llm_models_txt, "models.txt")
 LLM_EMBED(llm_download_model, "scripts/download_model.sh")
+LLM_EMBED_MODEL(llm_tiny, "models/tiny")
+LLM_EMBED_MODEL(llm_tiny_draft, "models/tiny-draft")
 
 namespace llm {
 namespace {
@@ -35,9 +44,20 @@ struct File {
   const char* end;
 };
 
+#define LLM_FILE(path, name) \
+  { path, name##_begin, name##_end }
+#define LLM_MODEL_FILES(name, folder)                                       \
+  LLM_FILE(folder "/config.json", name##_config),                           \
+      LLM_FILE(folder "/generation_config.json", name##_generation_config), \
+      LLM_FILE(folder "/tokenizer.json", name##_tokenizer),                 \
+      LLM_FILE(folder "/tokenizer_config.json", name##_tokenizer_config),   \
+      LLM_FILE(folder "/model.safetensors", name##_weights)
+
 constexpr File kFiles[] = {
-    {"models.txt", llm_models_txt_begin, llm_models_txt_end},
-    {"scripts/download_model.sh", llm_download_model_begin, llm_download_model_end},
+    LLM_FILE("models.txt", llm_models_txt),
+    LLM_FILE("scripts/download_model.sh", llm_download_model),
+    LLM_MODEL_FILES(llm_tiny, "models/tiny"),
+    LLM_MODEL_FILES(llm_tiny_draft, "models/tiny-draft"),
 };
 
 }  // namespace

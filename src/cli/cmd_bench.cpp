@@ -74,7 +74,7 @@ void show_progress(int64_t done, int64_t all) {
 ExitCode bench(const BenchOptions& options) {
   const Log log = options.common.log();
   const BenchPlan plan = plan_of(options);
-  const ModelFiles files = open_model(options.common.model, options.common.device.device);
+  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
   check_context(options, plan, files, log);
   const DeviceChoice& device = options.common.device;
   LoadedModel model(files, options.common.model, device, plan.seed, plan.context(), log);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/files.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/inspect_report.h"
@@ -88,7 +89,7 @@ ExitCode inspect_folder(const InspectOptions& options) {
   report.config = config;
   report.eos_token_ids =
       union_of_ids(load_generation_config(dir).eos_token_ids, config.eos_token_ids);
-  if (const fs::path tokenizer = dir / "tokenizer.json"; fs::exists(tokenizer)) {
+  if (const fs::path tokenizer = dir / "tokenizer.json"; is_listed(tokenizer)) {
     report.tokenizer_ids = Tokenizer::load(tokenizer).num_ids();
   }
   return print_report(report, options);
@@ -100,14 +101,15 @@ Action add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
   app.add_option("model", options->model,
                  "Model folder, hub id Owner/Name in the Hugging Face cache, or one .safetensors "
-                 "file (default: $LLM_MODEL)")
+                 "file (default: $LLM_MODEL, else the built-in "
+                 "model)")
       ->type_name("MODEL");
   app.add_flag("--check", options->check,
                "Read every byte; NaN and infinite weights, and ids without an embedding, are "
                "findings (exit code 2)");
   app.add_flag("--json", options->json, "One JSON object");
   return [options] {
-    if (options->model.empty()) options->model = model_from_environment();
+    options->model = chosen_model(options->model, Log());
     const fs::path path = options->model;
     std::error_code ec;
     const bool is_file = path.extension() == ".safetensors" && !fs::is_directory(path, ec);

@@ -269,7 +269,7 @@ ExitCode run(RunOptions& options) {
   if (!computes(options) && (!options.trace_shapes || options.logits_out)) {
     refuse("--device shape computes nothing: use it with --trace-shapes, without --logits-out");
   }
-  const ModelFiles files = open_model(options.common.model, options.common.device.device);
+  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
   const Prompt prompt = make_prompt(options, files, log);
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   const SamplingParams sampling = resolve_sampling(options.sampling, files.generation, seed);

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -51,12 +50,7 @@ Log log_for(const TokenizeOptions& options) {
 }
 
 Tokenizer load_tokenizer(const std::string& model, const Log& log) {
-  const char* environment = std::getenv("LLM_MODEL");
-  const std::string name = !model.empty() || environment == nullptr ? model : environment;
-  if (name.empty()) {
-    refuse("no model given: name a folder with tokenizer.json with -m DIR or in $LLM_MODEL");
-  }
-  const std::filesystem::path path = resolve_model_dir(name) / "tokenizer.json";
+  const std::filesystem::path path = resolve_model_dir(chosen_model(model, log)) / "tokenizer.json";
   Tokenizer tokenizer = Tokenizer::load(path);
   log.detail("{}: ids below {}", path.string(), tokenizer.num_ids());
   return tokenizer;
@@ -193,7 +187,7 @@ Action add_tokenize(CLI::App& app) {
   const auto options = std::make_shared<TokenizeOptions>();
   refuse_empty(app.add_option("-m,--model", options->model,
                               "Folder with tokenizer.json, or hub id Owner/Name in the Hugging "
-                              "Face cache (default: $LLM_MODEL)"))
+                              "Face cache (default: $LLM_MODEL, else the built-in model)"))
       ->type_name("DIR|NAME");
   CLI::Option* text = add_text(app, "TEXT", options->text, "",
                                "Text to tokenize, as it is; - or none: stdin to its end");

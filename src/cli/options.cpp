@@ -36,7 +36,7 @@ bool inside(double number, const NumberRange& range) {
 void add_model_options(CLI::App& app, ModelChoice& model) {
   refuse_empty(app.add_option("-m,--model", model.model,
                               "Model folder, or hub id Owner/Name in the Hugging Face cache "
-                              "(default: $LLM_MODEL)"))
+                              "(default: $LLM_MODEL, else the built-in model)"))
       ->type_name("DIR|NAME");
   refuse_empty(app.add_option("--config", model.config,
                               "Run without a checkpoint: a known config (qwen3-0.6b) or a "

@@ -1,13 +1,13 @@
 #include "engine/session.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/shape/shape_backend.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "engine/memory.h"
 #include "io/json.h"
 #include "io/model_dir.h"
@@ -29,8 +29,8 @@ std::string join(const std::vector<std::string>& names) {
 ModelConfig config_for(const std::string& name_or_path) {
   if (auto config = named_model_config(name_or_path)) return *config;
   const std::filesystem::path path = name_or_path;
-  if (std::filesystem::is_directory(path)) return load_model_config(path);
-  if (!std::filesystem::exists(path)) {
+  if (is_folder(path)) return load_model_config(path);
+  if (!is_listed(path)) {
     refuse("--config {}: no such file, and no config of that name is known (known: {})",
            name_or_path, join(model_config_names()));
   }
@@ -38,14 +38,14 @@ ModelConfig config_for(const std::string& name_or_path) {
 }
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& dir_or_file) {
-  return std::filesystem::is_directory(dir_or_file) ? dir_or_file / "tokenizer.json" : dir_or_file;
+  return is_folder(dir_or_file) ? dir_or_file / "tokenizer.json" : dir_or_file;
 }
 
 /// The ids that tokenizer_config.json calls eos: a token's text, bare or in an object.
 std::vector<int32_t> tokenizer_eos_ids(const std::filesystem::path& dir,
                                        const Tokenizer& tokenizer) {
   const std::filesystem::path path = dir / "tokenizer_config.json";
-  if (!std::filesystem::exists(path)) return {};
+  if (!is_listed(path)) return {};
   const JsonValue config = read_json_file(path);
   const JsonValue* eos = config.find_set("eos_token");
   if (eos != nullptr && eos->is_object()) eos = eos->find_set("content");
@@ -58,7 +58,7 @@ void load_tokenizer(ModelFiles& files, const std::string& given) {
   const std::filesystem::path place = given.empty() ? files.dir : std::filesystem::path(given);
   if (place.empty()) return;
   const std::filesystem::path file = tokenizer_file(place);
-  if (given.empty() && !std::filesystem::exists(file)) return;
+  if (given.empty() && !is_listed(file)) return;
   files.tokenizer = Tokenizer::load(file);
   files.tokenizer_dir = file.parent_path();
   files.stop_ids =
@@ -89,15 +89,6 @@ DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, D
 
 }  // namespace
 
-std::string model_from_environment() {
-  const char* name = std::getenv("LLM_MODEL");
-  if (name != nullptr && *name != '\0') return name;
-  refuse(
-      "no model given: name a model folder with -m DIR or in $LLM_MODEL, or run random weights "
-      "with --config NAME --random-weights (names: {})",
-      join(model_config_names()));
-}
-
 DType DeviceChoice::cache_dtype() const {
   if (kv_dtype) return *kv_dtype;
   return act == ActDType::kF32 ? DType::kF32 : DType::kBF16;
@@ -107,7 +98,7 @@ int64_t ModelFiles::num_ids() const {
   return tokenizer ? std::min<int64_t>(tokenizer->num_ids(), config.vocab_size) : config.vocab_size;
 }
 
-ModelFiles open_model(const ModelChoice& choice, Device device) {
+ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log) {
   if (!choice.random_weights.empty() && choice.random_weights != "bf16") {
     refuse("--random-weights={}: expected bf16", choice.random_weights);
   }
@@ -121,10 +112,14 @@ ModelFiles open_model(const ModelChoice& choice, Device device) {
     files.config = config_for(choice.config);
   } else {
     if (!choice.random_weights.empty()) refuse("--random-weights needs --config NAME|FILE");
-    files.name = choice.model.empty() ? model_from_environment() : choice.model;
+    files.name = chosen_model(choice.model, log);
     files.dir = resolve_model_dir(files.name);
     files.config = load_model_config(files.dir);
     files.generation = load_generation_config(files.dir);
+    if (!files.generation.ignored.empty()) {
+      log.warn("{}: not supported and ignored: {}", (files.dir / "generation_config.json").string(),
+               join(files.generation.ignored));
+    }
   }
   files.stop_ids = union_of_ids(files.config.eos_token_ids, files.generation.eos_token_ids);
   load_tokenizer(files, choice.tokenizer);

@@ -22,14 +22,11 @@ namespace llm {
 
 /// Where the model comes from: a checkpoint folder or hub id, or a config with random weights.
 struct ModelChoice {
-  std::string model;           // folder or hub id; empty: $LLM_MODEL, unless config is given
+  std::string model;           // folder or name; empty: chosen_model(), unless config is given
   std::string config;          // name or config.json, with random_weights
   std::string random_weights;  // their type ("bf16"); empty: none
   std::string tokenizer;       // folder or tokenizer.json; empty: the model's own, if any
 };
-
-/// $LLM_MODEL; refuses (exit code 2) if that isn't set.
-std::string model_from_environment();
 
 enum class Device { kCpu, kShape };
 
@@ -56,9 +53,10 @@ struct ModelFiles {
   int64_t num_ids() const;
 };
 
-/// Reads the small files. Refuses (exit code 2) when no model is named or a file can't be used.
+/// Reads the small files. Refuses (exit code 2) a model that isn't there or a file that can't be
+/// used.
 /// The shape device needs no weights, so a bare config will do.
-ModelFiles open_model(const ModelChoice& choice, Device device);
+ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log);
 
 /// Weights on a device, ready to run.
 class LoadedModel {

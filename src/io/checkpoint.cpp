@@ -1,6 +1,7 @@
 // A model folder's tensors, from one safetensors file or from the shards of an index.
 
 #include "base/error.h"
+#include "base/files.h"
 #include "io/json.h"
 #include "io/safetensors.h"
 
@@ -11,21 +12,13 @@ namespace {
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-/// True where something by this name is in the folder, a link that leads nowhere included.
-bool is_listed(const fs::path& path) {
-  std::error_code ec;
-  return fs::symlink_status(path, ec).type() != fs::file_type::not_found &&
-         fs::symlink_status(path, ec).type() != fs::file_type::none;
-}
-
 void require_folder(const fs::path& dir) {
+  if (is_folder(dir)) return;
   std::error_code ec;
   const fs::file_status status = fs::status(dir, ec);
   if (status.type() == fs::file_type::not_found) refuse("{}: no such folder", dir.string());
-  if (status.type() != fs::file_type::directory) {
-    refuse("{}: is not a folder; a model is a folder with config.json and {}", dir.string(),
-           kSingleFile);
-  }
+  refuse("{}: is not a folder; a model is a folder with config.json and {}", dir.string(),
+         kSingleFile);
 }
 
 [[noreturn]] void refuse_without_weights(const fs::path& dir) {

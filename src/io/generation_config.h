@@ -20,6 +20,8 @@ struct GenerationConfig {
   std::optional<float> top_p;
   std::optional<float> min_p;
   std::optional<float> repetition_penalty;
+  /// Keys that are set, would change the answers and aren't supported: "num_beams 4".
+  std::vector<std::string> ignored;
 };
 
 /// Parses the text of a generation_config.json; `origin` names it in messages. Refuses (exit code

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -14,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/failed_download.h"
-#include "io/mapped_file.h"
+#include "base/files.h"
 
 namespace llm {
 namespace {
@@ -117,10 +115,6 @@ class TreeBuilder : public nlohmann::json_sax<Json> {
   std::vector<Level> levels_;
 };
 
-struct FileCloser {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-
 }  // namespace
 
 const JsonValue* JsonValue::find(std::string_view key) const {
@@ -152,20 +146,7 @@ JsonValue read_json_file(const std::filesystem::path& path, int64_t max_bytes) {
 }
 
 std::string read_text_file(const std::filesystem::path& path, int64_t max_bytes) {
-  require_regular_file(path);
-  const std::unique_ptr<std::FILE, FileCloser> file(std::fopen(path.c_str(), "rbe"));
-  if (!file) refuse("{}: can't be opened: {}", path.string(), std::strerror(errno));
-  std::string text;
-  char chunk[1 << 16];
-  while (const size_t n = std::fread(chunk, 1, sizeof chunk, file.get())) {
-    text.append(chunk, n);
-    if (static_cast<int64_t>(text.size()) > max_bytes) {
-      refuse("{}: larger than the {} bytes that such a file may have", path.string(), max_bytes);
-    }
-  }
-  if (std::ferror(file.get())) {
-    refuse("{}: can't be read: {}", path.string(), std::strerror(errno));
-  }
+  std::string text = read_file(path, max_bytes);
   if (const size_t nul = text.find('\0'); nul != std::string::npos) {
     refuse("{}: not a text file: NUL byte at byte {}", path.string(), nul);
   }

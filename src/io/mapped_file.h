@@ -1,4 +1,4 @@
-// A whole file mapped read-only.
+// A whole file mapped read-only, or one that is compiled in.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,12 @@ class MappedFile {
   int64_t size() const { return size_; }
 
  private:
-  MappedFile(const std::byte* data, int64_t size) : data_(data), size_(size) {}
+  MappedFile(const std::byte* data, int64_t size, bool unmap)
+      : data_(data), size_(size), unmap_(unmap) {}
 
   const std::byte* data_;
   int64_t size_;
+  bool unmap_;
 };
-
-/// Refuses (exit code 2) unless `path` names a regular file, following links: says whether nothing
-/// is there, a link leads nowhere, or it is a folder or something else.
-void require_regular_file(const std::filesystem::path& path);
 
 }  // namespace llm

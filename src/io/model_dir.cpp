@@ -1,8 +1,11 @@
 #include "io/model_dir.h"
 
+#include <cstdlib>
 #include <optional>
 
+#include "base/builtin_files.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "io/hub_cache.h"
 #include "io/json.h"
 #include "io/model_list.h"
@@ -10,6 +13,8 @@
 namespace llm {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr const char* kDefaultModel = "tiny";
 
 /// For an alias or hub id that the cache doesn't have.
 [[noreturn]] void refuse_absent(const std::string& name, const ListedModel* listed,
@@ -36,11 +41,19 @@ namespace {
 
 }  // namespace
 
+std::string chosen_model(const std::string& given, const Log& log) {
+  if (!given.empty()) return given;
+  const char* name = std::getenv("LLM_MODEL");
+  if (name != nullptr && *name != '\0') return name;
+  log.info("no model named with -m or $LLM_MODEL: this is the built-in model {}", kDefaultModel);
+  return kDefaultModel;
+}
+
 fs::path resolve_model_dir(const std::string& name_or_path) {
   if (name_or_path.empty()) refuse("the model's name is empty: give a folder or a hub id");
   std::error_code ec;
   const fs::path path(name_or_path);
-  if (fs::is_directory(path, ec)) return path;
+  if (is_folder(path)) return path;
   const ListedModel* listed = find_listed_model(name_or_path);
   const std::string id =
       listed != nullptr && !listed->hub_id.empty() ? listed->hub_id : name_or_path;
@@ -50,6 +63,7 @@ fs::path resolve_model_dir(const std::string& name_or_path) {
         "model.safetensors",
         printable(name_or_path));
   }
+  if (const auto builtin = builtin_folder(name_or_path)) return *builtin;
   if (!is_hub_id(id)) refuse_unknown(name_or_path);
   const std::optional<fs::path> folder = hub_model_folder(id);
   if (!folder) {

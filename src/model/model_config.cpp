@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "io/config_reader.h"
 #include "model/rope_parse.h"
 
@@ -202,9 +203,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
 
 ModelConfig load_model_config(const std::filesystem::path& model_dir) {
   const std::filesystem::path path = model_dir / "config.json";
-  std::error_code ec;
-  if (std::filesystem::is_directory(model_dir, ec) &&
-      std::filesystem::symlink_status(path, ec).type() == std::filesystem::file_type::not_found) {
+  if (is_folder(model_dir) && !is_listed(path)) {
     refuse(
         "{}: there is no config.json; a model folder holds config.json, tokenizer.json and "
         "model.safetensors",

@@ -1,10 +1,10 @@
 #include "text/chat_template.h"
 
-#include <fstream>
 #include <iterator>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace llm {
 
@@ -146,21 +146,8 @@ namespace {
 
 /// Nothing if there is no such file.
 std::optional<std::string> read_small_file(const std::filesystem::path& path) {
-  constexpr uintmax_t kMaxBytes = uintmax_t{64} << 20;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::nullopt;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    refuse("{}: expected a file, found something else", path.string());
-  }
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) refuse("{}: {}", path.string(), error.message());
-  if (size > kMaxBytes) {
-    refuse("{}: {} bytes, expected at most {}", path.string(), size, kMaxBytes);
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) refuse("{}: can't be read; check its permissions", path.string());
-  return content;
+  if (!is_listed(path)) return std::nullopt;
+  return read_file(path, int64_t{64} << 20);
 }
 
 std::optional<Value> read_tokenizer_config(const std::filesystem::path& path) {

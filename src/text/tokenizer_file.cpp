@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/failed_download.h"
+#include "base/files.h"
 #include "text/byte_level.h"
 
 namespace llm {
@@ -23,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxDepth = 64;
-constexpr std::uintmax_t kMaxFileBytes = 1u << 30;
+constexpr int64_t kMaxFileBytes = 1u << 30;
 
 /// A JSON rendering for messages, cut where it is long.
 std::string shown(const Json& value) {
@@ -427,26 +426,6 @@ class SettingsReader {
   const std::string& path_;
 };
 
-std::string read_file(const std::filesystem::path& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    refuse("{}: no such file", path.string());
-  }
-  if (error) refuse("{}: can't be read: {}", path.string(), error.message());
-  if (!std::filesystem::is_regular_file(status)) refuse("{}: not a file", path.string());
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (!error && size > kMaxFileBytes) {
-    refuse("{}: {} bytes; a tokenizer has at most {}", path.string(), size, kMaxFileBytes);
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string text(error ? 0 : size, '\0');
-  if (error || !in.read(text.data(), static_cast<std::streamsize>(size))) {
-    refuse("{}: can't be read: {}", path.string(), std::strerror(errno));
-  }
-  return text;
-}
-
 /// Fails early on what is no tokenizer at all.
 void check_text(std::string_view text, const std::string& path) {
   refuse_failed_download(text, "JSON", path);
@@ -506,7 +485,7 @@ int32_t unknown_token(const Json& model, const Vocabulary& vocabulary, const std
 
 TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
   const std::string name = path.string();
-  const std::string text = read_file(path);
+  const std::string text = read_file(path, kMaxFileBytes);
   check_text(text, name);
   EventReader events(name);
   Json::sax_parse(text.begin(), text.end(), &events);
