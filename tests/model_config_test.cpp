@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint_maker.h"
 #include "io/json.h"
+#include "refusal.h"
 #include "test_data.h"
 
 using namespace llm;
@@ -15,18 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string refusal(const std::string& json) {
-  try {
-    parse_model_config(json, "config.json");
-  } catch (const Error& e) {
-    CHECK(e.code() == ExitCode::kRefused);
-    return e.what();
-  }
-  return {};
-}
-
-void check_contains(const std::string& text, const std::string& part) {
-  INFO("\"", part, "\" in: ", text);
-  CHECK(text.find(part) != std::string::npos);
+  return refusal_of([&] { parse_model_config(json, "config.json"); });
 }
 
 constexpr const char* kBase = R"("vocab_size": 320, "hidden_size": 128, "intermediate_size": 192,

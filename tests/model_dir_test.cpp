@@ -14,27 +14,13 @@
 #include "io/generation_config.h"
 #include "io/json.h"
 #include "io/safetensors.h"
+#include "refusal.h"
 #include "test_data.h"
 
 using namespace llm;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    CHECK(e.code() == ExitCode::kRefused);
-    return e.what();
-  }
-  return {};
-}
-
-void check_contains(const std::string& text, const std::string& part) {
-  INFO("\"", part, "\" in: ", text);
-  CHECK(text.find(part) != std::string::npos);
-}
 
 /// Sets environment variables for the length of a scope; no value removes one.
 class ScopedEnvironment {
@@ -70,7 +56,7 @@ fs::path two_shards(const std::string& name) {
 }
 
 std::string open_refusal(const fs::path& dir) {
-  return refusal([&] { Checkpoint::open(dir); });
+  return refusal_of([&] { Checkpoint::open(dir); });
 }
 
 void write_index(const fs::path& dir, const std::string& map) {
@@ -94,7 +80,7 @@ TEST_CASE("checkpoint: a single file, and shards, give the same tensors") {
     CHECK(x.shape == y.shape);
     CHECK(std::equal(x.data, x.data + x.bytes(), y.data));
   }
-  check_contains(refusal([&] { a.tensor("nothing"); }), "no tensor \"nothing\"");
+  check_contains(refusal_of([&] { a.tensor("nothing"); }), "no tensor \"nothing\"");
 }
 
 TEST_CASE("checkpoint: the shared sharded fixture opens") {
@@ -173,10 +159,10 @@ TEST_CASE("model folder: a path, or a hub id in the cache") {
     write_text(repo / "refs" / "main", "0123abcd\n");
     CHECK(resolve_model_dir("Owner/Some-Model.1") == snapshot);
     write_text(repo / "refs" / "main", "ffff");
-    check_contains(refusal([] { resolve_model_dir("Owner/Some-Model.1"); }), "no snapshot ffff");
+    check_contains(refusal_of([] { resolve_model_dir("Owner/Some-Model.1"); }), "no snapshot ffff");
     write_text(repo / "refs" / "main", "../../..");
-    check_contains(refusal([] { resolve_model_dir("Owner/Some-Model.1"); }), "revision");
-    check_contains(refusal([] { resolve_model_dir("Owner/Other"); }), "models--Owner--Other");
+    check_contains(refusal_of([] { resolve_model_dir("Owner/Some-Model.1"); }), "revision");
+    check_contains(refusal_of([] { resolve_model_dir("Owner/Other"); }), "models--Owner--Other");
   }
   {
     fs::create_directories(root / "home" / ".cache" / "huggingface");
@@ -192,12 +178,12 @@ TEST_CASE("model folder: a path, or a hub id in the cache") {
   for (const std::string bad :
        {"no-such-model", "a/b/c", "../x", "Owner/", "/nowhere/x", "o/..", "ow ner/x"}) {
     INFO(bad);
-    check_contains(refusal([&] { resolve_model_dir(bad); }), "no model \"" + bad + "\"");
+    check_contains(refusal_of([&] { resolve_model_dir(bad); }), "no model \"" + bad + "\"");
   }
-  check_contains(refusal([] { resolve_model_dir(""); }), "empty");
+  check_contains(refusal_of([] { resolve_model_dir(""); }), "empty");
   const fs::path file = root / "file.safetensors";
   write_text(file, "x");
-  check_contains(refusal([&] { resolve_model_dir(file.string()); }), "not a folder");
+  check_contains(refusal_of([&] { resolve_model_dir(file.string()); }), "not a folder");
 }
 
 TEST_CASE("generation config: read, absent, and refused") {
@@ -216,6 +202,11 @@ TEST_CASE("generation config: read, absent, and refused") {
   CHECK(!g.repetition_penalty);
   CHECK(parse_generation_config("{\"eos_token_id\":7}", "g").eos_token_ids ==
         std::vector<int32_t>{7});
+  CHECK(g.ignored.empty());
+  CHECK(parse_generation_config("{\"num_beams\":4,\"typical_p\":1.0,\"use_cache\":true,"
+                                "\"no_repeat_ngram_size\":3,\"bad_words_ids\":null}",
+                                "g")
+            .ignored == std::vector<std::string>{"num_beams 4", "no_repeat_ngram_size 3"});
 
   const std::map<std::string, std::string> bad = {
       {"{\"temperature\":\"hot\"}", "\"temperature\" is \"hot\""},
@@ -233,8 +224,8 @@ TEST_CASE("generation config: read, absent, and refused") {
     const std::string& json = item.first;
     const std::string& message = item.second;
     INFO(json);
-    check_contains(refusal([&] { parse_generation_config(json, "gen.json"); }), message);
-    check_contains(refusal([&] { parse_generation_config(json, "gen.json"); }), "gen.json");
+    check_contains(refusal_of([&] { parse_generation_config(json, "gen.json"); }), message);
+    check_contains(refusal_of([&] { parse_generation_config(json, "gen.json"); }), "gen.json");
   }
 }
 
@@ -250,14 +241,14 @@ TEST_CASE("text files: limits and wrong kinds are refused") {
   const fs::path dir = fresh_test_dir("text-files");
   write_text(dir / "a.txt", "hello");
   CHECK(read_text_file(dir / "a.txt", 5) == "hello");
-  check_contains(refusal([&] { read_text_file(dir / "a.txt", 4); }), "larger than the 4 bytes");
+  check_contains(refusal_of([&] { read_text_file(dir / "a.txt", 4); }), "larger than the 4 bytes");
   write_text(dir / "nul.txt", std::string("a\0b", 3));
-  check_contains(refusal([&] { read_text_file(dir / "nul.txt", 100); }), "NUL byte at byte 1");
-  check_contains(refusal([&] { read_text_file(dir, 100); }), "is a folder");
-  check_contains(refusal([&] { read_text_file(dir / "none", 100); }), "no such file");
+  check_contains(refusal_of([&] { read_text_file(dir / "nul.txt", 100); }), "NUL byte at byte 1");
+  check_contains(refusal_of([&] { read_text_file(dir, 100); }), "is a folder");
+  check_contains(refusal_of([&] { read_text_file(dir / "none", 100); }), "no such file");
   if (geteuid() != 0) {  // root may read everything
     fs::permissions(dir / "a.txt", fs::perms::none);
-    check_contains(refusal([&] { read_text_file(dir / "a.txt", 100); }), "can't be opened");
+    check_contains(refusal_of([&] { read_text_file(dir / "a.txt", 100); }), "can't be opened");
   }
 }
 
@@ -272,11 +263,11 @@ TEST_CASE("JSON: strict where it matters") {
   CHECK(b[3].number == 18446744073709551615.0);
   CHECK(v.find("a")->find("x")->is_null());
   CHECK(v.find("a")->find_set("x") == nullptr);
-  check_contains(refusal([] { parse_json(std::string(129, '['), "j"); }), "deeper than 128");
-  check_contains(refusal([] { parse_json("{} x", "j"); }), "not valid JSON");
-  check_contains(refusal([] { parse_json("\"\xff\"", "j"); }), "not valid JSON");
-  check_contains(refusal([] { parse_json("NaN", "j"); }), "not valid JSON");
-  check_contains(refusal([] { parse_json(std::string("1\0", 2), "j"); }), "NUL");
+  check_contains(refusal_of([] { parse_json(std::string(129, '['), "j"); }), "deeper than 128");
+  check_contains(refusal_of([] { parse_json("{} x", "j"); }), "not valid JSON");
+  check_contains(refusal_of([] { parse_json("\"\xff\"", "j"); }), "not valid JSON");
+  check_contains(refusal_of([] { parse_json("NaN", "j"); }), "not valid JSON");
+  check_contains(refusal_of([] { parse_json(std::string("1\0", 2), "j"); }), "NUL");
   CHECK(json_quote("a\"\n\xff") == "\"a\\\"\\n\xef\xbf\xbd\"");
   CHECK(printable("a\n\x1b\xff") == "a\\n\\u001b\xef\xbf\xbd");
   CHECK(printable(std::string(120, 'a')) == std::string(120, 'a'));
@@ -285,11 +276,11 @@ TEST_CASE("JSON: strict where it matters") {
 
 TEST_CASE("json files: an empty file, a pointer and a web page are named for what they are") {
   const fs::path path = fresh_test_dir("json-downloads") / "config.json";
-  const auto refusal_of = [&](const std::string& text) {
+  const auto refused_with = [&](const std::string& text) {
     std::ofstream(path) << text;
-    return refusal([&] { read_json_file(path); });
+    return refusal_of([&] { read_json_file(path); });
   };
-  check_contains(refusal_of(""), "empty");
-  check_contains(refusal_of("version https://git-lfs.github.com/spec/v1\n"), "Git LFS pointer");
-  check_contains(refusal_of("<!DOCTYPE html>"), "HTML");
+  check_contains(refused_with(""), "empty");
+  check_contains(refused_with("version https://git-lfs.github.com/spec/v1\n"), "Git LFS pointer");
+  check_contains(refused_with("<!DOCTYPE html>"), "HTML");
 }

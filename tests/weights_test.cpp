@@ -12,6 +12,7 @@
 #include "checkpoint_maker.h"
 #include "io/json.h"
 #include "io/safetensors_writer.h"
+#include "refusal.h"
 #include "test_data.h"
 
 using namespace llm;
@@ -26,18 +27,7 @@ DecoderWeights load(const fs::path& dir) {
 }
 
 std::string refusal(const fs::path& dir) {
-  try {
-    load(dir);
-  } catch (const Error& e) {
-    CHECK(e.code() == ExitCode::kRefused);
-    return e.what();
-  }
-  return {};
-}
-
-void check_contains(const std::string& text, const std::string& part) {
-  INFO("\"", part, "\" in: ", text);
-  CHECK(text.find(part) != std::string::npos);
+  return refusal_of([&] { load(dir); });
 }
 
 /// What load() prints on stderr at normal verbosity.

@@ -255,43 +255,44 @@ bool ExprParser::at_tuple_end(std::string_view end) const {
          (!end.empty() && current().is_name(end));
 }
 
+ExprParser::Items ExprParser::parse_items(std::string_view end,
+                                          const std::function<ExprPtr()>& parse_item) {
+  Items items;
+  while (true) {
+    if (!items.nodes.empty()) expect_operator(",");
+    if (at_tuple_end(end)) break;
+    items.nodes.push_back(parse_item());
+    if (!current().is_operator(",")) break;
+    items.is_tuple = true;
+  }
+  return items;
+}
+
+ExprPtr ExprParser::tuple_of(Items items, Position position) {
+  ExprPtr node = make(Expr::Kind::kTuple, position);
+  for (ExprPtr& item : items.nodes) adopt(*node, std::move(item));
+  return node;
+}
+
 ExprPtr ExprParser::parse_tuple(bool with_conditional, std::string_view end, bool in_parentheses) {
   const Position position = current().position;
-  std::vector<ExprPtr> items;
-  bool is_tuple = false;
-  while (true) {
-    if (!items.empty()) expect_operator(",");
-    if (at_tuple_end(end)) break;
-    items.push_back(parse_expression(with_conditional));
-    if (!current().is_operator(",")) break;
-    is_tuple = true;
-  }
-  if (!is_tuple && !items.empty()) return std::move(items[0]);
-  if (!is_tuple && !in_parentheses) {
+  Items items = parse_items(end, [&] { return parse_expression(with_conditional); });
+  if (!items.is_tuple && !items.nodes.empty()) return std::move(items.nodes[0]);
+  if (!items.is_tuple && !in_parentheses) {
     stop(fmt::format("Expected an expression, got {}", describe(current())));
   }
-  ExprPtr node = make(Expr::Kind::kTuple, position);
-  for (ExprPtr& item : items) adopt(*node, std::move(item));
-  return node;
+  return tuple_of(std::move(items), position);
 }
 
 ExprPtr ExprParser::parse_target(bool with_namespace, std::string_view end) {
   const Position position = current().position;
-  std::vector<ExprPtr> items;
-  bool is_tuple = false;
-  while (true) {
-    if (!items.empty()) expect_operator(",");
-    if (at_tuple_end(end)) break;
-    items.push_back(parse_primary(with_namespace));
-    if (!current().is_operator(",")) break;
-    is_tuple = true;
+  Items items = parse_items(end, [&] { return parse_primary(with_namespace); });
+  if (items.nodes.empty()) {
+    stop(fmt::format("Expected an expression, got {}", describe(current())));
   }
-  if (items.empty()) stop(fmt::format("Expected an expression, got {}", describe(current())));
-  for (const ExprPtr& item : items) check_target(*item, with_namespace);
-  if (!is_tuple) return std::move(items[0]);
-  ExprPtr node = make(Expr::Kind::kTuple, position);
-  for (ExprPtr& item : items) adopt(*node, std::move(item));
-  return node;
+  for (const ExprPtr& item : items.nodes) check_target(*item, with_namespace);
+  if (!items.is_tuple) return std::move(items.nodes[0]);
+  return tuple_of(std::move(items), position);
 }
 
 void ExprParser::check_target(Expr& target, bool with_namespace) const {

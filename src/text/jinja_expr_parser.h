@@ -1,6 +1,7 @@
 // The expressions of Jinja's grammar, over a list of tokens. For jinja_parser.cpp only.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,13 @@ class ExprParser {
   void parse_one_argument(Expr& node);
   void check_target(Expr& target, bool with_namespace) const;
   bool at_tuple_end(std::string_view end) const;
+  /// Expressions with commas between them; one comma, also a last one, makes them a tuple.
+  struct Items {
+    std::vector<ExprPtr> nodes;
+    bool is_tuple = false;
+  };
+  Items parse_items(std::string_view end, const std::function<ExprPtr()>& parse_item);
+  ExprPtr tuple_of(Items items, Position position);
 
   std::vector<Token> tokens_;
   const std::string& origin_;
