@@ -38,6 +38,8 @@ BASE_FLAGS := $(if $(filter x86_64,$(ARCH)),-march=x86-64-v2)
 CXXFLAGS ?= -O2 -g1
 ALL_CXXFLAGS = -std=c++20 $(BASE_FLAGS) $(CXXFLAGS) -ffp-contract=off -fno-math-errno -pthread \
   -Wall -Wextra -DFMT_HEADER_ONLY -Isrc -MMD -MP $(SANITIZE)
+# Line editing.
+LDLIBS += -ledit
 # V=1 shows the commands.
 Q := $(if $(V),,@)
 LINK = $(Q)$(if $(V),,echo "LINK $@" &&) $(CXX) -pthread $(LDFLAGS) $(SANITIZE) -o $@ $^ $(LDLIBS)

@@ -36,6 +36,7 @@ struct Subcommand {
 
 constexpr Subcommand kSubcommands[] = {
     {"run", "Answer one prompt, streamed to stdout", add_run},
+    {"chat", "Hold a conversation, in a terminal or line by line", add_chat},
     {"tokenize", "Turn text into token ids and back", add_tokenize},
     {"inspect", "Show what a model folder holds", add_inspect},
     {"bench", "Measure prefill and decode speed", add_bench},

@@ -1,18 +1,16 @@
 // llm run: one answer, streamed.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <memory>
 #include <optional>
-#include <random>
 #include <utility>
 
+#include "cli/answer_loop.h"
 #include "cli/commands.h"
 #include "cli/counted.h"
 #include "cli/output.h"
 #include "cli/run_options.h"
 #include "cli/run_prompt.h"
 #include "cli/run_report.h"
-#include "engine/answer_stream.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/session.h"
@@ -22,27 +20,15 @@
 namespace llm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int64_t kTraceTokens = 2;  // the first comes out of the prefill, the second of a decode
-
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-/// 53 bits, which every JSON reader keeps.
-uint64_t random_seed() {
-  std::random_device device;
-  return (uint64_t{device()} << 32 | device()) >> 11;
-}
 
 bool computes(const RunOptions& options) { return options.common.device.device != Device::kShape; }
 
 int64_t token_limit(const RunOptions& options) {
   if (options.trace_shapes && !computes(options)) {
-    return std::min(kTraceTokens, options.max_tokens.value_or(kTraceTokens));
+    return std::min(kTraceTokens, options.answer.max_tokens.value_or(kTraceTokens));
   }
-  return options.max_tokens.value_or(options.trace_shapes ? kTraceTokens : kNoTokenLimit);
+  return options.answer.max_tokens.value_or(options.trace_shapes ? kTraceTokens : kNoTokenLimit);
 }
 
 int64_t context_for(const RunOptions& options, const ModelFiles& files, const Prompt& prompt,
@@ -74,76 +60,9 @@ void say_what_runs(const RunOptions& options, const Prompt& prompt, const Sampli
            sampling.temperature > 0 && !options.common.seed
                ? fmt::format(", seed {}", sampling.seed)
                : "");
-  const auto origin = [&](bool flag, bool file) {
-    return flag ? "flag" : file ? "generation_config.json" : "default";
-  };
-  const SamplingOptions& flags = options.sampling;
-  log.detail("temperature {} ({}), top-k {} ({}), top-p {} ({}), min-p {} ({})",
-             sampling.temperature,
-             origin(flags.temperature || flags.greedy, defaults.temperature.has_value()),
-             sampling.top_k, origin(flags.top_k.has_value(), defaults.top_k.has_value()),
-             sampling.top_p, origin(flags.top_p.has_value(), defaults.top_p.has_value()),
-             sampling.min_p, origin(flags.min_p.has_value(), defaults.min_p.has_value()));
-  const bool asked_greedy = flags.greedy || (flags.temperature && *flags.temperature == 0);
-  if (options.think == Think::kOn && asked_greedy) {
-    log.warn(
-        "greedy decoding with thinking on can repeat itself without end; leave out --greedy "
-        "or --temp 0 for the model's own settings");
-  }
+  say_sampling(options.sampling, sampling, defaults, log);
+  warn_greedy_thinking(options.answer.think, options.sampling, log);
 }
-
-/// Sends text on as it comes, and remembers what a terminal still needs.
-class Printer {
- public:
-  explicit Printer(const RunOptions& options) : options_(&options) {}
-
-  void print(const AnswerPiece& piece) {
-    if (options_->show_thinking && !piece.reasoning.empty()) {
-      write_stderr(piece.reasoning);
-      thoughts_open_ = !piece.reasoning.ends_with('\n');
-    }
-    if (options_->json || piece.content.empty()) return;
-    end_thoughts();
-    write_stdout(piece.content);
-    content_open_ = !piece.content.ends_with('\n');
-  }
-
-  void end() {
-    end_thoughts();
-    if (content_open_ && stdout_is_terminal()) write_stdout("\n");
-  }
-
- private:
-  void end_thoughts() {
-    if (thoughts_open_) write_stderr("\n");
-    thoughts_open_ = false;
-  }
-
-  const RunOptions* options_;
-  bool thoughts_open_ = false;
-  bool content_open_ = false;
-};
-
-/// A long prefill's progress, on a terminal only.
-class PrefillProgress {
- public:
-  explicit PrefillProgress(bool quiet) : on_(!quiet && stderr_is_terminal()) {}
-
-  void show(const Sequence& sequence) {
-    if (!on_ || !sequence.in_prefill()) return;
-    write_stderr(
-        fmt::format("\rprompt {}/{} ", sequence.num_cached_tokens(), sequence.prompt_length()));
-    shown_ = true;
-  }
-  void clear() {
-    if (shown_) write_stderr(fmt::format("\r{:40}\r", ""));
-    shown_ = false;
-  }
-
- private:
-  bool on_;
-  bool shown_ = false;
-};
 
 /// Opened before there is any work to lose, so that a place that can't be written is refused.
 std::shared_ptr<NpyWriter> open_logits(const std::string& path, int64_t rows, int64_t cols) {
@@ -183,63 +102,6 @@ Request make_request(const RunOptions& options, const ModelFiles& files, const P
   return request;
 }
 
-/// Bytes that a decode step reads: every matrix once, and the cache at the answer's mean length.
-double decode_bytes(const Decoder& decoder, const Sequence& sequence, DType kv_dtype) {
-  const DecoderWeights& weights = decoder.weights();
-  int64_t bytes = weights.lm_head.weight_bytes();
-  for (const DecoderLayer& layer : weights.layers) {
-    bytes += layer.qkv_proj.weight_bytes() + layer.o_proj.weight_bytes() +
-             layer.gate_up_proj.weight_bytes() + layer.down_proj.weight_bytes();
-  }
-  const double mean_length = static_cast<double>(sequence.prompt_length()) +
-                             static_cast<double>(sequence.output_length()) / 2;
-  return static_cast<double>(bytes) +
-         mean_length * static_cast<double>(kv_bytes_per_token(decoder.config(), kv_dtype));
-}
-
-/// Runs the sequence to its end, printing as text becomes certain.
-RunResult generate(Engine& engine, const std::shared_ptr<const Sequence>& sequence,
-                   AnswerStream& answer, const RunOptions& options) {
-  Printer printer(options);
-  PrefillProgress progress(options.common.quiet);
-  RunResult result;
-  const Clock::time_point start = Clock::now();
-  Clock::time_point first = start, last = start;
-  while (!sequence->finished()) {
-    const bool in_prefill = sequence->in_prefill();
-    const bool advanced = !engine.step().empty();
-    progress.show(*sequence);
-    if (in_prefill && !sequence->in_prefill()) {
-      progress.clear();
-      first = Clock::now();
-      result.prefill = seconds_between(start, first);
-    }
-    if (!advanced) continue;
-    last = Clock::now();
-    if (sequence->finish_reason() != FinishReason::kStop) {  // a stop id has no text
-      printer.print(answer.push(sequence->ids().back()));
-    }
-    if (answer.stopped()) engine.finish(*sequence, FinishReason::kStop);
-  }
-  printer.print(answer.finish());
-  printer.end();
-  if (sequence->output_length() > 0) result.ttft = result.prefill;
-  if (sequence->output_length() > 1) {
-    result.tpot = seconds_between(first, last) / static_cast<double>(sequence->output_length() - 1);
-  }
-  result.finish_reason = answer.stopped() ? FinishReason::kStop : sequence->finish_reason();
-  return result;
-}
-
-void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& sequence) {
-  result.content = answer.content();
-  result.reasoning = answer.reasoning();
-  result.reasoning_tokens = answer.reasoning_tokens();
-  result.cached_tokens = sequence.num_prefix_cached_tokens();
-  result.prompt_ids.assign(sequence.prompt_ids().begin(), sequence.prompt_ids().end());
-  result.ids.assign(sequence.output_ids().begin(), sequence.output_ids().end());
-}
-
 void print_ids(const RunResult& result) {
   write_stderr(fmt::format("prompt ids: {}\nids: {}\n", fmt::join(result.prompt_ids, " "),
                            fmt::join(result.ids, " ")));
@@ -265,7 +127,7 @@ EngineOptions engine_options(const RunOptions& options, int64_t context, int64_t
 ExitCode run(RunOptions& options) {
   check_run_options(options);
   const Log log = options.common.log();
-  repair_texts(options, log);
+  repair_texts(options.answer, log);
   if (!computes(options) && (!options.trace_shapes || options.logits_out)) {
     refuse("--device shape computes nothing: use it with --trace-shapes, without --logits-out");
   }
@@ -285,17 +147,15 @@ ExitCode run(RunOptions& options) {
   const auto sequence = engine.add(std::move(request));
   const Tokenizer* tokenizer = files.tokenizer && computes(options) ? &*files.tokenizer : nullptr;
   if (!files.tokenizer) log.warn("the model has no tokenizer, so no text: see --print-ids, --json");
-  AnswerStream answer(tokenizer, prompt.reasoning, options.stops);
+  AnswerStream answer(tokenizer, prompt.reasoning, options.answer.stops);
   ShapeTrace trace;
   if (options.trace_shapes) model.backend().set_observer(&trace);
 
-  RunResult result = generate(engine, sequence, answer, options);
-  fill_result(result, answer, *sequence);
-  const int64_t generated = sequence->output_length();
-  if (result.finish_reason == FinishReason::kLength && sequence->length() >= context &&
-      generated > 0 && generated < token_limit(options)) {
-    log.warn("the context of {} tokens is full: the answer ends here (see --ctx)", context);
-  }
+  AnswerPrinter printer({.content = !options.json, .thoughts = options.show_thinking});
+  RunResult result =
+      run_answer(engine, sequence, answer, printer,
+                 {.loop_guard = options.answer.loop_guard, .show_progress = !options.common.quiet});
+  say_ending(result, *sequence, context, log);
   result.decode_bytes = decode_bytes(model.decoder(), *sequence, engine.options().kv_dtype);
   if (options.json) {
     const RunInfo info = info_of(model.backend(), engine.options().kv_dtype, seed);

@@ -20,6 +20,7 @@ using Action = std::function<ExitCode()>;
 /// Each adds its options and positionals to `app`, the subcommand's own parser, which outlives the
 /// Action. Values live in an object that the Action shares (std::shared_ptr).
 Action add_run(CLI::App& app);
+Action add_chat(CLI::App& app);
 Action add_bench(CLI::App& app);
 Action add_tokenize(CLI::App& app);
 Action add_inspect(CLI::App& app);

@@ -164,22 +164,25 @@ Log CommonOptions::log() const {
   return Log(verbose ? Verbosity::kVerbose : Verbosity::kNormal);
 }
 
+void add_seed_option(CLI::App& app, std::optional<uint64_t>& seed) {
+  app.add_option_function<std::string>(
+         "--seed",
+         [&seed](const std::string& text) {
+           seed = parse_whole<uint64_t>(text);
+           if (!seed) refuse("--seed \"{}\": expected a whole number from 0 to 2^64-1", text);
+         },
+         "Seed of the draws, and of --random-weights (default: a random one, reported; 0 for the "
+         "weights)")
+      ->type_name("N");
+}
+
 void add_common_options(CLI::App& app, CommonOptions& options) {
   add_model_options(app, options.model);
   add_device_options(app, options.device);
   add_integer(app, "-c,--ctx", options.ctx, 1, std::numeric_limits<int32_t>::max(),
               "Context: most tokens of prompt and answer (default: what the request needs, up to "
               "the model's maximum and the memory)");
-  app.add_option_function<std::string>(
-         "--seed",
-         [&options](const std::string& text) {
-           options.seed = parse_whole<uint64_t>(text);
-           if (!options.seed)
-             refuse("--seed \"{}\": expected a whole number from 0 to 2^64-1", text);
-         },
-         "Seed of the draws, and of --random-weights (default: a random one, reported; 0 for the "
-         "weights)")
-      ->type_name("N");
+  add_seed_option(app, options.seed);
   CLI::Option* quiet = app.add_flag("-q,--quiet", options.quiet, "No messages, only results");
   app.add_flag("-v,--verbose", options.verbose, "More messages")->excludes(quiet);
 }

@@ -35,6 +35,9 @@ struct CommonOptions {
 /// -v.
 void add_common_options(CLI::App& app, CommonOptions& options);
 
+/// --seed alone.
+void add_seed_option(CLI::App& app, std::optional<uint64_t>& seed);
+
 /// Only what the command line says; resolve_sampling() adds the model's defaults.
 struct SamplingOptions {
   std::optional<double> temperature;

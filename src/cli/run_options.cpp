@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "text/utf8.h"
 
 namespace llm {
 namespace {
@@ -19,9 +18,6 @@ void add_input_options(CLI::App& app, RunOptions& o) {
   refuse_empty(add_text(app, "--messages", o.messages, "FILE",
                         "JSON: an array of messages, or {\"messages\", \"tools\"}"));
   add_text(app, "--token-ids", o.token_ids, "IDS", "The prompt as ids, \"1 2 3\"; implies --raw");
-  add_text(app, "--system", o.system, "TEXT", "System message");
-  refuse_empty(add_text(app, "--chat-template", o.chat_template, "FILE",
-                        "Jinja template instead of the model's own"));
   app.add_flag("--raw", o.raw, "Plain completion: no chat template, nothing split off");
   app.add_flag(
       "--escape", o.escape,
@@ -31,15 +27,7 @@ void add_input_options(CLI::App& app, RunOptions& o) {
                "Keep the last newline of file and stdin (without --raw one is dropped)");
   app.add_flag("--strip-newline", o.strip_newline,
                "Drop the last newline of file and stdin (with --raw it is kept)");
-  app.add_flag(
-      "--parse-special-in-content", o.parse_special_in_content,
-      "Let messages hold control tokens such as <|im_end|> (otherwise they are plain text)");
-  add_choice(
-      app, "--think", {"on", "off", "auto"},
-      [&o](const std::string& word) {
-        o.think = word == "on" ? Think::kOn : word == "off" ? Think::kOff : Think::kAuto;
-      },
-      "Whether the model thinks first (auto: the template's default)");
+  add_template_options(app, o.answer);
 }
 
 void add_output_options(CLI::App& app, RunOptions& o) {
@@ -54,19 +42,6 @@ void add_output_options(CLI::App& app, RunOptions& o) {
                "Print the shapes of one prefill and one decode step to stderr");
 }
 
-void add_stop_options(CLI::App& app, RunOptions& o) {
-  add_integer(
-      app, "-n,--max-tokens", o.max_tokens, 0, std::numeric_limits<int32_t>::max(),
-      "Most tokens to generate, the final eos included; 0 = prefill only (default: until eos "
-      "or the context is full)");
-  app.add_option("--stop", o.stops, "End the answer before this text (repeatable)")
-      ->type_name("TEXT")
-      ->expected(1)
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_flag("--ignore-eos", o.ignore_eos, "Go on after the model's end-of-answer tokens");
-}
-
 void refuse_together(bool a, const char* a_name, bool b, const char* b_name) {
   if (a && b) refuse("{} and {} can't be used together: leave one of them out", a_name, b_name);
 }
@@ -75,22 +50,21 @@ void refuse_together(bool a, const char* a_name, bool b, const char* b_name) {
 
 void add_run_options(CLI::App& app, RunOptions& options) {
   add_input_options(app, options);
-  add_stop_options(app, options);
+  add_stop_options(app, options.answer);
+  app.add_flag("--ignore-eos", options.ignore_eos, "Go on after the model's end-of-answer tokens");
   add_output_options(app, options);
   add_sampling_options(app, options.sampling);
   add_common_options(app, options.common);
 }
 
 void check_run_options(RunOptions& o) {
-  for (const auto& [flag, path] :
-       {std::pair("--messages", &o.messages), std::pair("--chat-template", &o.chat_template)}) {
-    if (*path == "-") refuse("{} -: expected a file (/dev/stdin is one)", flag);
-  }
+  check_answer_options(o.answer);
+  if (o.messages == "-") refuse("--messages -: expected a file (/dev/stdin is one)");
   const bool text = o.prompt || o.file;
   refuse_together(text, "a prompt (PROMPT or -f)", o.messages.has_value(), "--messages");
   refuse_together(text, "a prompt (PROMPT or -f)", o.token_ids.has_value(), "--token-ids");
   refuse_together(o.messages.has_value(), "--messages", o.token_ids.has_value(), "--token-ids");
-  refuse_together(o.messages.has_value(), "--messages", o.system.has_value(), "--system");
+  refuse_together(o.messages.has_value(), "--messages", o.answer.system.has_value(), "--system");
   refuse_together(o.keep_newline, "--keep-newline", o.strip_newline, "--strip-newline");
   if (o.token_ids) {
     parse_token_ids(*o.token_ids);
@@ -98,26 +72,12 @@ void check_run_options(RunOptions& o) {
   }
   const char* raw = o.token_ids ? "--token-ids" : "--raw";
   refuse_together(o.raw, raw, o.messages.has_value(), "--messages");
-  refuse_together(o.raw, raw, o.system.has_value(), "--system");
-  refuse_together(o.raw, raw, o.chat_template.has_value(), "--chat-template");
-  refuse_together(o.raw, raw, o.think != Think::kAuto, "--think");
-  refuse_together(o.raw, raw, o.parse_special_in_content, "--parse-special-in-content");
-  for (const std::string& stop : o.stops) {
-    if (stop.empty()) refuse("--stop \"\": expected some text");
-  }
-}
-
-void repair_texts(RunOptions& o, const Log& log) {
-  const auto repair = [&](std::string& text) {
-    bool replaced = false;
-    text = replace_invalid_utf8(text, &replaced);
-    return replaced;
-  };
-  constexpr const char* kMessage = "{} is not valid UTF-8: ill-formed parts became U+FFFD";
-  if (o.system && repair(*o.system)) log.warn(kMessage, "--system");
-  int64_t stops_replaced = 0;
-  for (std::string& stop : o.stops) stops_replaced += repair(stop);
-  if (stops_replaced > 0) log.warn(kMessage, "--stop");
+  refuse_together(o.raw, raw, o.answer.system.has_value(), "--system");
+  refuse_together(o.raw, raw, o.answer.chat_template.has_value(), "--chat-template");
+  refuse_together(o.raw, raw, o.answer.think != Think::kAuto, "--think");
+  refuse_together(o.raw, raw, o.answer.parse_special_in_content, "--parse-special-in-content");
+  // Text that isn't an answer may well repeat itself.
+  if (o.raw || o.ignore_eos) o.answer.loop_guard = false;
 }
 
 std::vector<int32_t> parse_token_ids(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/answer_options.h"
 #include "cli/options.h"
 
 namespace CLI {
@@ -14,29 +15,21 @@ class App;
 
 namespace llm {
 
-enum class Think { kAuto, kOn, kOff };
-
 struct RunOptions {
   CommonOptions common;
   SamplingOptions sampling;
+  AnswerOptions answer;
 
   // What to answer
   std::optional<std::string> prompt;  // PROMPT
   std::optional<std::string> file;
   std::optional<std::string> messages;   // file
   std::optional<std::string> token_ids;  // "1 2 3"
-  std::optional<std::string> system;
-  std::optional<std::string> chat_template;  // file
   bool raw = false;
   bool escape = false;
   bool keep_newline = false;
   bool strip_newline = false;
-  bool parse_special_in_content = false;
-  Think think = Think::kAuto;
 
-  // When to stop
-  std::optional<int64_t> max_tokens;
-  std::vector<std::string> stops;
   bool ignore_eos = false;
 
   // What to report
@@ -52,9 +45,6 @@ void add_run_options(CLI::App& app, RunOptions& options);
 
 /// Refuses (exit code 2) options that contradict each other; settles what one implies of another.
 void check_run_options(RunOptions& options);
-
-/// Ill-formed UTF-8 of --system and --stop becomes U+FFFD, with one warning for each option.
-void repair_texts(RunOptions& options, const Log& log);
 
 /// Ids separated by blanks or commas. Refuses anything else, naming the part.
 std::vector<int32_t> parse_token_ids(const std::string& text);

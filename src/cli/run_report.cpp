@@ -52,13 +52,15 @@ std::string run_json(const RunResult& result, const RunInfo& info, bool with_pro
 }
 
 std::string run_stats(const RunResult& result) {
-  const double prompt_tokens = static_cast<double>(result.prompt_ids.size());
-  std::string text = fmt::format("prompt {}, answer {}, finish: {}\n",
-                                 counted(static_cast<int64_t>(result.prompt_ids.size()), "token"),
-                                 counted(static_cast<int64_t>(result.ids.size()), "token"),
-                                 name_of(result.finish_reason));
+  const auto prompt_tokens = static_cast<int64_t>(result.prompt_ids.size());
+  const double computed = static_cast<double>(prompt_tokens - result.cached_tokens);
+  std::string text = fmt::format(
+      "prompt {}{}, answer {}, finish: {}\n", counted(prompt_tokens, "token"),
+      result.cached_tokens > 0 ? fmt::format(" ({} of them cached)", result.cached_tokens) : "",
+      counted(static_cast<int64_t>(result.ids.size()), "token"),
+      result.interrupted ? "interrupted" : name_of(result.finish_reason));
   text += fmt::format("TTFT {} (request accepted to first token out)   prefill {}\n",
-                      milliseconds_text(result.ttft), per_second(prompt_tokens, result.prefill));
+                      milliseconds_text(result.ttft), per_second(computed, result.prefill));
   text += fmt::format("TPOT {} ((end - first token) / (output tokens - 1))   decode {}",
                       milliseconds_text(result.tpot), per_second(1, result.tpot));
   if (result.tpot && *result.tpot > 0) {

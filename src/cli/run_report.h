@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/loop_guard.h"
 #include "engine/sequence.h"
 
 namespace llm {
@@ -26,6 +27,8 @@ struct RunResult {
   std::vector<int32_t> prompt_ids;
   std::vector<int32_t> ids;  // generated, with the final eos and the tokens of a cut stop string
   FinishReason finish_reason = FinishReason::kNone;
+  bool interrupted = false;              // by the user
+  std::optional<Repetition> repetition;  // what the loop guard found
   int64_t reasoning_tokens = 0;
   int64_t cached_tokens = 0;   // of the prompt, found in the prefix cache
   double prefill = 0;          // request accepted to the prompt's end

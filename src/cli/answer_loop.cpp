@@ -1,0 +1,166 @@
+#include "cli/answer_loop.h"
+
+#include <chrono>
+
+#include "cli/counted.h"
+#include "cli/output.h"
+#include "cli/terminal_text.h"
+#include "engine/loop_guard.h"
+#include "engine/session.h"
+
+namespace llm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// A long prefill's progress, on a terminal only.
+class PrefillProgress {
+ public:
+  explicit PrefillProgress(bool show) : on_(show && stderr_is_terminal()) {}
+
+  void show(const Sequence& sequence) {
+    if (!on_ || !sequence.in_prefill()) return;
+    write_stderr(
+        fmt::format("\rprompt {}/{} ", sequence.num_cached_tokens(), sequence.prompt_length()));
+    shown_ = true;
+  }
+  void clear() {
+    if (shown_) write_stderr(fmt::format("\r{:40}\r", ""));
+    shown_ = false;
+  }
+
+ private:
+  bool on_;
+  bool shown_ = false;
+};
+
+void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& sequence) {
+  result.content = answer.content();
+  result.reasoning = answer.reasoning();
+  result.reasoning_tokens = answer.reasoning_tokens();
+  result.cached_tokens = sequence.num_prefix_cached_tokens();
+  result.prompt_ids.assign(sequence.prompt_ids().begin(), sequence.prompt_ids().end());
+  result.ids.assign(sequence.output_ids().begin(), sequence.output_ids().end());
+}
+
+}  // namespace
+
+AnswerPrinter::AnswerPrinter(const Options& options)
+    : options_(options),
+      content_on_terminal_(stdout_is_terminal()),
+      thoughts_on_terminal_(stderr_is_terminal()) {
+  options_.mark_thoughts &= thoughts_on_terminal_;
+}
+
+void AnswerPrinter::print(const AnswerPiece& piece) {
+  if (options_.thoughts) print_thoughts(piece.reasoning);
+  if (!options_.content) return;
+  const std::string content = content_on_terminal_ ? strip_controls(piece.content) : piece.content;
+  if (content.empty()) return;
+  end_thoughts();
+  write_stdout(content);
+  has_content_ = true;
+  content_ends_line_ = content.ends_with('\n');
+}
+
+void AnswerPrinter::print_thoughts(std::string_view text) {
+  const std::string thoughts = thoughts_on_terminal_ ? strip_controls(text) : std::string(text);
+  if (thoughts.empty()) return;
+  const bool dim = options_.mark_thoughts && may_style_terminal();
+  if (!in_thoughts_ && options_.mark_thoughts && !dim) write_stderr("[thoughts]\n");
+  // Styled piece by piece, so that nothing stays dimmed however the process ends.
+  write_stderr(dim ? fmt::format("{}{}{}", kDim, thoughts, kPlain) : thoughts);
+  in_thoughts_ = true;
+  thoughts_end_line_ = thoughts.ends_with('\n');
+}
+
+void AnswerPrinter::end_thoughts() {
+  if (!in_thoughts_) return;
+  in_thoughts_ = false;
+  if (!thoughts_end_line_) write_stderr("\n");
+  if (options_.mark_thoughts) write_stderr(may_style_terminal() ? "\n" : "[answer]\n");
+}
+
+void AnswerPrinter::end() {
+  end_thoughts();
+  const bool wants_end = options_.end_line || (content_on_terminal_ && has_content_);
+  if (options_.content && wants_end && !content_ends_line_) write_stdout("\n");
+}
+
+RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequence,
+                     AnswerStream& answer, AnswerPrinter& printer, const AnswerRun& run) {
+  PrefillProgress progress(run.show_progress);
+  LoopGuard guard;
+  RunResult result;
+  const Clock::time_point start = Clock::now();
+  Clock::time_point first = start, last = start;
+  while (!sequence->finished()) {
+    if (run.interrupted && run.interrupted()) {
+      result.interrupted = true;
+      engine.finish(*sequence, FinishReason::kStop);
+      break;
+    }
+    const bool in_prefill = sequence->in_prefill();
+    const bool advanced = !engine.step().empty();
+    progress.show(*sequence);
+    if (in_prefill && !sequence->in_prefill()) {
+      progress.clear();
+      first = Clock::now();
+      result.prefill = seconds_between(start, first);
+    }
+    if (!advanced) continue;
+    last = Clock::now();
+    if (sequence->finish_reason() != FinishReason::kStop) {  // a stop id has no text
+      printer.print(answer.push(sequence->ids().back()));
+    }
+    if (answer.stopped()) {
+      engine.finish(*sequence, FinishReason::kStop);
+    } else if (run.loop_guard && guard.push(sequence->ids().back())) {
+      engine.finish(*sequence, FinishReason::kLength);
+    }
+  }
+  progress.clear();
+  printer.print(answer.finish());
+  printer.end();
+  if (sequence->output_length() > 0) result.ttft = result.prefill;
+  if (sequence->output_length() > 1) {
+    result.tpot = seconds_between(first, last) / static_cast<double>(sequence->output_length() - 1);
+  }
+  result.finish_reason = answer.stopped() ? FinishReason::kStop : sequence->finish_reason();
+  result.repetition = guard.found();
+  fill_result(result, answer, *sequence);
+  return result;
+}
+
+void say_ending(const RunResult& result, const Sequence& sequence, int64_t context,
+                const Log& log) {
+  if (result.finish_reason != FinishReason::kLength) return;
+  if (result.repetition) {
+    log.warn(
+        "the answer repeats the same {} over and over ({} times so far) and ends here; "
+        "--no-loop-guard lets it go on",
+        counted(result.repetition->period, "token"), result.repetition->times);
+  } else if (sequence.length() >= context && sequence.output_length() > 0 &&
+             sequence.output_length() < sequence.request().max_tokens) {
+    log.warn("the context of {} tokens is full: the answer ends here (see --ctx)", context);
+  }
+}
+
+double decode_bytes(const Decoder& decoder, const Sequence& sequence, DType kv_dtype) {
+  const DecoderWeights& weights = decoder.weights();
+  int64_t bytes = weights.lm_head.weight_bytes();
+  for (const DecoderLayer& layer : weights.layers) {
+    bytes += layer.qkv_proj.weight_bytes() + layer.o_proj.weight_bytes() +
+             layer.gate_up_proj.weight_bytes() + layer.down_proj.weight_bytes();
+  }
+  const double mean_length = static_cast<double>(sequence.prompt_length()) +
+                             static_cast<double>(sequence.output_length()) / 2;
+  return static_cast<double>(bytes) +
+         mean_length * static_cast<double>(kv_bytes_per_token(decoder.config(), kv_dtype));
+}
+
+}  // namespace llm

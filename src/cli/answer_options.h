@@ -1,0 +1,57 @@
+// What `llm run` and `llm chat` share beside the model: the template's options, when an answer
+// ends, and what is said about the sampling.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace llm {
+
+enum class Think { kAuto, kOn, kOff };
+
+struct AnswerOptions {
+  std::optional<std::string> system;
+  std::optional<std::string> chat_template;  // file
+  bool parse_special_in_content = false;
+  Think think = Think::kAuto;
+
+  std::optional<int64_t> max_tokens;
+  std::vector<std::string> stops;
+  bool loop_guard = true;
+};
+
+/// --system, --chat-template, --parse-special-in-content, --think.
+void add_template_options(CLI::App& app, AnswerOptions& options);
+/// --max-tokens, --stop, --no-loop-guard.
+void add_stop_options(CLI::App& app, AnswerOptions& options);
+/// --max-tokens alone.
+void add_max_tokens_option(CLI::App& app, std::optional<int64_t>& max_tokens);
+
+/// "on", "off" or "auto"; nothing for other words.
+std::optional<Think> parse_think(const std::string& word);
+
+/// Refuses (exit code 2) what can't be used whatever the rest says.
+void check_answer_options(const AnswerOptions& options);
+
+/// Ill-formed UTF-8 of --system and --stop becomes U+FFFD, with one warning for each option.
+void repair_texts(AnswerOptions& options, const Log& log);
+
+/// 53 random bits, which every JSON reader keeps.
+uint64_t random_seed();
+
+/// With --verbose: each sampling value and where it comes from.
+void say_sampling(const SamplingOptions& flags, const SamplingParams& sampling,
+                  const GenerationConfig& defaults, const Log& log);
+
+/// Warns where thinking and greedy decoding are both asked for.
+void warn_greedy_thinking(Think think, const SamplingOptions& flags, const Log& log);
+
+}  // namespace llm
