@@ -115,6 +115,9 @@ LineEditor::Impl::Impl(int out, ChatSignals& signals, ChatHistory history)
   ::el_wset(
       editor_, EL_GETCFN,
       +[](EditLine* editor, wchar_t* key) -> int { return of(editor).read_key(key); });
+  // Line ends come as they were typed or pasted: otherwise libedit's mode while a line is edited
+  // (-d) makes "\r" of "\n", and two of a pasted "\r\n".
+  ::el_wset(editor_, EL_SETTY, L"-d", L"-icrnl", L"-inlcr", nullptr);
   HistEventW event;
   ::history_w(history_, &event, H_SETSIZE, static_cast<int>(ChatHistory::kMaxEntries));
   ::history_w(history_, &event, H_SETUNIQUE, 1);
@@ -286,6 +289,8 @@ Line LineEditor::Impl::read(std::string_view prompt) {
   prompt_.assign(prompt.begin(), prompt.end());
   interrupted_ = false;
   ::el_resize(editor_);  // the size may have changed while nobody looked
+  // libedit would show the prompt before, and what is typed meanwhile would be shown twice.
+  ::el_wset(editor_, EL_PREP_TERM, 1);
   write_all(out_, kPasteOn);
   int length = 0;
   const wchar_t* line = ::el_wgets(editor_, &length);

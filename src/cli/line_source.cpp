@@ -84,6 +84,7 @@ Line PlainLines::read(std::string_view prompt) {
     searched = buffer_.size();
     if (wait() == Wait::kInterrupted) {
       buffer_.clear();
+      if (show_prompts_) write_stdout("\n");
       return {.kind = Line::Kind::kInterrupted};
     }
     const ssize_t got = read_some(STDIN_FILENO, block.data(), block.size());
