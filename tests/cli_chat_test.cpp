@@ -162,12 +162,13 @@ TEST_CASE("chat: mistakes name what was expected") {
       {"/save " + dir.string(), "folder"},
       {"/save " + (dir / "no" / "x").string(), "can't be written"},
   };
-  for (const auto& [line, expected] : mistakes) {
+  for (const auto& mistake : mistakes) {
+    const std::string& line = mistake.first;
     CAPTURE(line);
     const LlmResult r = chat(model, line + "\n");
     CHECK(r.exit_code == 1);
     CHECK(r.out.empty());
-    CHECK_MESSAGE(contains(r.err, expected), r.err);
+    CHECK_MESSAGE(contains(r.err, mistake.second), r.err);
   }
 }
 
