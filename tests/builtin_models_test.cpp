@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Ids = std::vector<int32_t>;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;  // tools keep their keys in order
 
 const std::vector<std::string> kModels = {"tiny", "tiny-draft"};
 
@@ -103,6 +103,7 @@ TEST_CASE("built-in models answer as the reference does, id for id") {
     const ChatTemplate chat_template = *load_chat_template(files.tokenizer_dir, false);
     GoldenFile golden("tiny_answers.jsonl (" + name + ")");
     std::ifstream lines("tests/goldens/tiny_answers.jsonl");
+    REQUIRE(lines);
     std::string line;
     for (int number = 1; std::getline(lines, line); ++number) {
       const Json row = Json::parse(line);

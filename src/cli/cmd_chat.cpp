@@ -84,7 +84,7 @@ ExitCode chat(ChatOptions& options) {
   if (options.common.device.device == Device::kShape) {
     refuse("--device shape computes nothing: a chat needs a device that does");
   }
-  const ModelFiles files = open_model(options.common.model, options.common.device.device);
+  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
   const ChatPrompter prompter(files, options.answer, log);
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   const int64_t context = context_for(options, files, log);
