@@ -1,6 +1,7 @@
 # make            build/llm          make test     build, run every test
 # make lint       house rules        make format   clang-format in place
 # make asan       tests with address and undefined-behaviour checks
+# make fuzz       hostile inputs for every reader, FUZZ_SECONDS=60 each (needs clang)
 # make install PREFIX=/usr/local     make clean    make help
 #
 # CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, BUILD=dir the output folder,
@@ -9,8 +10,9 @@
 PREFIX ?= /usr/local
 BUILD ?= build
 CUDA ?= auto
-# Set by `make asan`; goes to compiler and linker.
+# Set by `make asan` and `make fuzz`; goes to compiler and linker.
 SANITIZE ?=
+FUZZ_SECONDS ?= 60
 
 ARCH := $(shell $(CXX) -dumpmachine 2>/dev/null | cut -d- -f1)
 # A tag's name where there is one, else the next release's number with the commit.
@@ -65,7 +67,7 @@ OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 LIB_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS))
 TEST_OBJECTS := $(TEST_SOURCES:%.cpp=$(BUILD)/%.o)
 
-.PHONY: all setup test lint format asan install clean help objects
+.PHONY: all setup test lint format asan fuzz fuzz-targets install clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
@@ -116,6 +118,23 @@ asan:
 	$(MAKE) BUILD=$(BUILD)/asan CXXFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test
 
+# The readers and their fuzz targets, built apart with clang (tests/fuzz/).
+FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))
+FUZZ_LIB := $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/base/*.cpp src/io/*.cpp src/text/*.cpp) \
+  $(addprefix src/,model/model_config.cpp model/rope.cpp model/rope_parse.cpp cli/output.cpp \
+  cli/tokenize_jsonl.cpp))
+fuzz-targets: $(FUZZ_TARGETS)
+$(FUZZ_TARGETS): LDFLAGS += -fsanitize=fuzzer
+$(FUZZ_TARGETS): $(BUILD)/%: $(BUILD)/%.o $(FUZZ_LIB)
+	$(LINK)
+$(FUZZ_TARGETS:=.o): ALL_CXXFLAGS += -Itests/fuzz
+
+fuzz: setup
+	@tests/fuzz/run.sh --check
+	@$(MAKE) --no-print-directory -j$$(nproc) CXX=clang++ BUILD=$(BUILD)/fuzz CXXFLAGS="-O1 -g" \
+	  SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" fuzz-targets
+	@BUILD=$(BUILD)/fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) tests/fuzz/run.sh
+
 install: all
 	install -D -m 755 $(BUILD)/llm $(DESTDIR)$(PREFIX)/bin/llm
 	install -D -m 755 scripts/download_model.sh $(DESTDIR)$(PREFIX)/libexec/llm/download_model.sh
@@ -127,4 +146,4 @@ clean:
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
--include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d))
+-include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d))
