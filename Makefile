@@ -2,6 +2,7 @@
 # make lint       house rules        make format   clang-format in place
 # make asan       tests with address and undefined-behaviour checks
 # make fuzz       hostile inputs for every reader, FUZZ_SECONDS=60 each (needs clang)
+# make dist       build/llm-VERSION-linux-ARCH.tar.gz, which runs from any folder
 # make install PREFIX=/usr/local     make clean    make help
 #
 # CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, BUILD=dir the output folder,
@@ -139,6 +140,7 @@ install: all
 	install -D -m 755 $(BUILD)/llm $(DESTDIR)$(PREFIX)/bin/llm
 	install -D -m 755 scripts/download_model.sh $(DESTDIR)$(PREFIX)/libexec/llm/download_model.sh
 	install -D -m 644 models.txt $(DESTDIR)$(PREFIX)/libexec/llm/models.txt
+	@scripts/install_docs.sh $(BUILD)/llm $(DESTDIR)$(PREFIX)
 
 clean:
 	rm -rf $(BUILD)

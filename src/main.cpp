@@ -10,7 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
-#include <sstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,9 +20,14 @@
 #include "base/descriptor_io.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/command_docs.h"
+#include "cli/command_line_errors.h"
+#include "cli/command_table.h"
 #include "cli/commands.h"
+#include "cli/help_text.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/shell_completion.h"
 #include "cli/version.h"
 
 namespace llm {
@@ -44,6 +49,27 @@ constexpr Subcommand kSubcommands[] = {
     {"get", "Download a model into the Hugging Face cache", add_get},
     {"doctor", "Check this machine and this build; the text for a bug report", add_doctor},
 };
+
+/// What `llm --help` ends with.
+constexpr const char* kProgramNotes =
+    "Examples:\n"
+    "  llm run -m DIR \"Why is the sky blue?\"\n"
+    "  cat notes.txt | llm run -m DIR \"Summarize this:\"\n"
+    "  llm run --help\n"
+    "\n"
+    "Results go to stdout, everything else to stderr.\n"
+    "\n"
+    "Environment:\n"
+    "  LLM_MODEL     the model where no -m is given\n"
+    "  LLM_CPU_ISA   instruction set to compute with, of those that `llm --version` lists\n"
+    "  HF_HOME       the Hugging Face cache is the folder hub in it (or HF_HUB_CACHE)\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    done\n"
+    "  1    failed while working\n"
+    "  2    refused before any work: the command line, a file or a model can't be used\n"
+    "  130  interrupted\n"
+    "  141  the reader of the output went away";
 
 /// Everything printed so far has left the process, so it can end at once, whatever it was doing.
 void exit_interrupted(int) { ::_exit(static_cast<int>(ExitCode::kInterrupted)); }
@@ -81,73 +107,64 @@ void print_error(const std::string& message) {
   write_stderr(fmt::format("llm: {}{}", escape_controls(message), end));
 }
 
-/// An option that the command line has and the parser doesn't, or the first word too many.
-std::string unexpected_argument(const std::vector<std::string>& rest) {
-  for (const std::string& word : rest) {
-    if (word.size() > 1 && word.starts_with('-')) return fmt::format("unknown option {}", word);
-  }
-  return fmt::format("unexpected argument {}", rest.front());
-}
+/// What the program prints instead of running a command.
+struct SelfDescription {
+  std::string shell;  // --completion
+  bool man = false;
+  bool reference = false;
+};
 
-/// CLI11's message in our words, where its own says little.
-std::string describe_parse_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string text = error.what();
-  const std::string option = text.substr(0, text.find(':'));
-  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
-    return unexpected_argument(rest);
-  }
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    if (text.ends_with(" missing")) return option + " needs a value";
-    if (text.ends_with("received 2")) return option + " is given twice";
-    if (text.find(" required but received ") != std::string::npos) {
-      return option + " is given more than once";
-    }
-  }
-  return text;
-}
-
-/// What CLI11 found wrong with the command line, and where the options are listed.
-ExitCode report_parse_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> rest = app.remaining();
-  if (app.get_subcommands().empty() && !rest.empty()) {
-    print_error(fmt::format("unknown command or option {}\nSee `llm --help`.", rest.front()));
-    return ExitCode::kRefused;
-  }
-  std::string command = "llm";
-  for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
-  print_error(fmt::format("{}\nSee `{} --help`.", describe_parse_error(app, error), command));
-  return ExitCode::kRefused;
-}
-
-/// CLI11 takes "--flag=" for "--flag".
-void refuse_empty_flag_values(const CLI::App& app, int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == "--") return;
-    if (!word.starts_with("--") || !word.ends_with('=')) continue;
-    const std::string name = word.substr(0, word.size() - 1);
-    for (const CLI::App* sub : app.get_subcommands()) {
-      const CLI::Option* option = sub->get_option_no_throw(name);
-      if (option != nullptr && option->get_items_expected_max() == 0) {
-        refuse("{} has nothing after the =: leave out the =", word);
-      }
-    }
-  }
-}
-
-ExitCode parse_and_run(int argc, char** argv) {
-  CLI::App app("Runs Qwen3, Qwen2 and Llama models from a terminal.", "llm");
+void add_program_options(CLI::App& app, SelfDescription& wanted) {
   app.set_version_flag("--version", version_text, "Print the version and what is in this build");
   app.set_help_flag("-h,--help", "Print this help");
-  app.require_subcommand(1);
   // Subcommands have -m themselves; before the subcommand it is another way to give $LLM_MODEL.
   refuse_empty(app.add_option_function<std::string>(
                    "-m,--model",
                    [](const std::string& name) { ::setenv("LLM_MODEL", name.c_str(), 1); },
-                   "Model for the subcommand, whose own -m comes first"))
+                   "Model for the command, whose own -m comes first"))
       ->type_name("DIR|NAME");
-  app.get_formatter()->column_width(34);
+  add_choice(
+      app, "--completion", {"bash", "zsh", "fish"},
+      [&wanted](const std::string& shell) { wanted.shell = shell; },
+      "Print the script that completes commands and options in this shell");
+  app.add_flag("--man", wanted.man, "Print the manual page");
+  app.add_flag("--reference", wanted.reference, "Print all commands and options as Markdown");
+  app.footer(kProgramNotes);
+}
+
+/// The text that was asked for, or nothing.
+std::optional<std::string> describe_self(const SelfDescription& wanted, const CommandTable& table) {
+  if (wanted.man) return man_page(table, version_number());
+  if (wanted.reference) return markdown_reference(table);
+  if (wanted.shell == "bash") return bash_completion(table);
+  if (wanted.shell == "zsh") return zsh_completion(table);
+  if (wanted.shell == "fish") return fish_completion(table);
+  return std::nullopt;
+}
+
+/// The words with `help [COMMAND]` turned into `[COMMAND] --help`.
+std::vector<const char*> without_help_command(int argc, char** argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc >= 2 && argc <= 3 && std::string_view(argv[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.push_back("--help");
+  }
+  return words;
+}
+
+std::string help_for(const CLI::App& app) {
+  const CommandTable table = read_command_table(app);
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CommandRow* command =
+      chosen.empty() ? nullptr : find_command(table, chosen.front()->get_name());
+  return command != nullptr ? command_help(*command) : program_help(table);
+}
+
+ExitCode parse_and_run(int argc, char** argv) {
+  CLI::App app("Runs Qwen3, Qwen2 and Llama models from a terminal.", "llm");
+  SelfDescription wanted;
+  add_program_options(app, wanted);
+  app.require_subcommand(0, 1);
 
   Action action;
   for (const Subcommand& command : kSubcommands) {
@@ -155,17 +172,28 @@ ExitCode parse_and_run(int argc, char** argv) {
     const Action run = command.add(*sub);
     sub->final_callback([&action, run] { action = run; });
   }
+  const std::vector<const char*> words = without_help_command(argc, argv);
+  const int count = static_cast<int>(words.size());
+  refuse_single_dashes(app, count, words.data());
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    std::ostringstream text;
-    app.exit(wanted, text, text);
-    write_stdout(text.str());
+    app.parse(count, words.data());
+  } catch (const CLI::CallForHelp& help) {
+    const bool unknown = app.get_subcommands().empty() && !app.remaining().empty();
+    if (unknown) refuse("{}", describe_parse_error(app, help));
+    write_stdout(help_for(app));
+    return ExitCode::kOk;
+  } catch (const CLI::Success& version) {
+    write_stdout(version.what() + std::string("\n"));
     return ExitCode::kOk;
   } catch (const CLI::ParseError& error) {
-    return report_parse_error(app, error);
+    refuse("{}", describe_parse_error(app, error));
   }
-  refuse_empty_flag_values(app, argc, argv);
+  refuse_empty_flag_values(app, count, words.data());
+  if (const auto text = describe_self(wanted, read_command_table(app))) {
+    write_stdout(*text);
+    return ExitCode::kOk;
+  }
+  if (!action) refuse("no command given\nSee `llm --help`.");
   const ExitCode code = action();
   flush_stdout();
   return code;

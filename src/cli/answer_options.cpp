@@ -10,6 +10,7 @@
 namespace llm {
 
 void add_template_options(CLI::App& app, AnswerOptions& o) {
+  begin_section(app, "Conversation");
   add_text(app, "--system", o.system, "TEXT", "System message");
   refuse_empty(add_text(app, "--chat-template", o.chat_template, "FILE",
                         "Jinja template instead of the model's own"));
@@ -30,6 +31,7 @@ void add_max_tokens_option(CLI::App& app, std::optional<int64_t>& max_tokens) {
 }
 
 void add_stop_options(CLI::App& app, AnswerOptions& o) {
+  begin_section(app, "Where the answer ends");
   add_max_tokens_option(app, o.max_tokens);
   app.add_option("--stop", o.stops, "End the answer before this text (repeatable)")
       ->type_name("TEXT")

@@ -110,17 +110,22 @@ ExitCode bench(const BenchOptions& options) {
 
 Action add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
-  add_common_options(app, options->common);
-  add_integer(app, "--prompt-len", options->prompt_len, 1, kMaxTokens, "Prompt tokens (512)");
-  add_integer(app, "--gen-len", options->gen_len, 0, kMaxTokens, "Generated tokens (128)");
-  add_integer(app, "--batch", options->batch, 1, 1, "Sequences at once (1; more comes later)");
+  begin_section(app, "What to measure");
+  add_integer(app, "--prompt-len", options->prompt_len, 1, kMaxTokens,
+              "Prompt tokens (default: 512)");
+  add_integer(app, "--gen-len", options->gen_len, 0, kMaxTokens, "Generated tokens (default: 128)");
+  add_integer(app, "--batch", options->batch, 1, 1, "Sequences at once (only 1 so far)");
   add_integer(app, "--depth", options->depth, 0, kMaxTokens,
-              "Tokens in the cache before the timed prompt (0)");
-  add_integer(app, "--reps", options->reps, 1, kMaxReps, "Timed repetitions (5)");
-  add_integer(app, "--warmup", options->warmup, 0, kMaxReps, "Repetitions before these (1)");
+              "Tokens in the cache before the timed prompt (default: 0)");
+  add_integer(app, "--reps", options->reps, 1, kMaxReps, "Timed repetitions (default: 5)");
+  add_integer(app, "--warmup", options->warmup, 0, kMaxReps,
+              "Repetitions before these, not timed (default: 1)");
   add_choice(
       app, "--format", {"table", "json"},
-      [&o = *options](const std::string& word) { o.format = word; }, "How to print the result");
+      [&o = *options](const std::string& word) { o.format = word; },
+      "How to print the result (default: table)");
+  add_common_options(app, options->common);
+  app.footer("llm bench -m DIR --prompt-len 512 --gen-len 64");
   return [options] { return bench(*options); };
 }
 

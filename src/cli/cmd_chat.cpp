@@ -33,6 +33,7 @@ constexpr const char* kFooter =
 void add_chat_options(CLI::App& app, ChatOptions& o) {
   add_template_options(app, o.answer);
   add_stop_options(app, o.answer);
+  begin_section(app, "Output");
   app.add_flag("--hide-thinking", o.hide_thinking, "Don't print thoughts (on a terminal)");
   app.add_flag("--show-thinking", o.show_thinking,
                "Print thoughts to stderr where stdin is no terminal");

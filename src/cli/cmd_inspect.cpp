@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/inspect_report.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "engine/session.h"
 #include "io/generation_config.h"
@@ -99,15 +100,15 @@ ExitCode inspect_folder(const InspectOptions& options) {
 
 Action add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
-  app.add_option("model", options->model,
-                 "Model folder, hub id Owner/Name in the Hugging Face cache, or one .safetensors "
-                 "file (default: $LLM_MODEL, else the built-in "
-                 "model)")
+  refuse_empty(app.add_option("MODEL", options->model,
+                              "Model folder, hub id Owner/Name in the Hugging Face cache, or one "
+                              ".safetensors file (default: $LLM_MODEL, else the built-in model)"))
       ->type_name("MODEL");
   app.add_flag("--check", options->check,
                "Read every byte; NaN and infinite weights, and ids without an embedding, are "
                "findings (exit code 2)");
-  app.add_flag("--json", options->json, "One JSON object");
+  app.add_flag("--json", options->json, "Print one JSON object instead of the table");
+  app.footer("llm inspect --check DIR");
   return [options] {
     options->model = chosen_model(options->model, Log());
     const fs::path path = options->model;

@@ -50,7 +50,8 @@ Log log_for(const TokenizeOptions& options) {
 }
 
 Tokenizer load_tokenizer(const std::string& model, const Log& log) {
-  const std::filesystem::path path = resolve_model_dir(chosen_model(model, log)) / "tokenizer.json";
+  const std::filesystem::path dir = resolve_model_dir(chosen_model(model, log), "tokenizer.json");
+  const std::filesystem::path path = dir / "tokenizer.json";
   Tokenizer tokenizer = Tokenizer::load(path);
   log.detail("{}: ids below {}", path.string(), tokenizer.num_ids());
   return tokenizer;
@@ -131,11 +132,13 @@ std::vector<int32_t> parse_ids(std::string_view text) {
   }
 }
 
-std::string read_text(const TokenizeOptions& options, const Log& log) {
+/// All bytes of `text`, the file or stdin, as they are.
+std::string read_all(const std::optional<std::string>& text, const std::optional<std::string>& file,
+                     const Log& log) {
   PromptInput input;
-  input.prompt = options.text;
-  input.file = options.file;
-  input.read_stdin = !options.text && !options.file;
+  input.prompt = text;
+  input.file = file;
+  input.read_stdin = !text && !file;
   input.read_terminal = true;
   input.raw = true;
   input.drop_newline = false;
@@ -157,7 +160,8 @@ std::string rendered(Form form, const Tokenizer& tokenizer, const std::vector<in
 }
 
 ExitCode decode(const TokenizeOptions& options, const Log& log) {
-  const std::vector<int32_t> ids = parse_ids(*options.decode);
+  const std::vector<int32_t> ids =
+      parse_ids(*options.decode == "-" ? read_all({}, {}, log) : *options.decode);
   const Tokenizer tokenizer = load_tokenizer(options.model, log);
   write_stdout(tokenizer.decode(ids, options.skip_special));
   for (const int32_t id : ids) {
@@ -176,7 +180,8 @@ ExitCode tokenize(const TokenizeOptions& options) {
   if (options.decode) return decode(options, log);
   if (options.jsonl) return tokenize_jsonl(*options.jsonl, load_tokenizer(options.model, log), log);
   const Tokenizer tokenizer = load_tokenizer(options.model, log);
-  const std::vector<int32_t> ids = tokenizer.encode(read_text(options, log), recognised(options));
+  const std::vector<int32_t> ids =
+      tokenizer.encode(read_all(options.text, options.file, log), recognised(options));
   write_stdout(rendered(options.form, tokenizer, ids));
   return ExitCode::kOk;
 }
@@ -185,20 +190,24 @@ ExitCode tokenize(const TokenizeOptions& options) {
 
 Action add_tokenize(CLI::App& app) {
   const auto options = std::make_shared<TokenizeOptions>();
+  begin_section(app, "Model");
   refuse_empty(app.add_option("-m,--model", options->model,
                               "Folder with tokenizer.json, or hub id Owner/Name in the Hugging "
                               "Face cache (default: $LLM_MODEL, else the built-in model)"))
       ->type_name("DIR|NAME");
+  begin_section(app, "Input: one of TEXT and these");
   CLI::Option* text = add_text(app, "TEXT", options->text, "",
                                "Text to tokenize, as it is; - or none: stdin to its end");
   CLI::Option* file =
       refuse_empty(add_text(app, "-f,--file", options->file, "FILE", "Text from a file"));
-  CLI::Option* decode = add_text(app, "--decode", options->decode, "IDS",
-                                 "Print the text of ids (\"9707 11\"), without a newline");
+  CLI::Option* decode =
+      add_text(app, "--decode", options->decode, "IDS",
+               "Print the text of ids (\"9707 11\"; -: those on stdin), without a newline");
   CLI::Option* jsonl =
       refuse_empty(add_text(app, "--jsonl", options->jsonl, "FILE",
                             "One request a line ({\"text\", \"special\", \"plain\"} or {\"ids\", "
                             "\"skip_special\"}), one answer a line; - is stdin"));
+  begin_section(app, "Output: one of these");
   const auto form = [&](const std::string& flag, Form chosen, const std::string& help) {
     return app.add_flag_callback(
         flag, [options, chosen] { options->form = chosen; }, help);
@@ -208,12 +217,14 @@ Action add_tokenize(CLI::App& app) {
       form("--pieces", Form::kPieces, "Print a line for each token: id, tab, its text"),
       form("--count", Form::kCount, "Print the number of tokens"),
       form("--json", Form::kJson, "Print {\"ids\", \"pieces\", \"count\"}")};
+  begin_section(app, "Control tokens");
   CLI::Option* plain =
       app.add_flag("--plain", options->plain, "Recognise no added token: <|im_end|> is just text");
   CLI::Option* no_special =
       app.add_flag("--no-special", options->no_special,
                    "Recognise only added tokens that aren't special, such as <think>");
   app.add_flag("--skip-special", options->skip_special, "With --decode: leave out special tokens");
+  begin_section(app, "Messages");
   CLI::Option* quiet = app.add_flag("-q,--quiet", options->quiet, "No messages, only results");
   app.add_flag("-v,--verbose", options->verbose, "More messages")->excludes(quiet);
 
@@ -230,6 +241,7 @@ Action add_tokenize(CLI::App& app) {
     option->excludes(plain)->excludes(no_special);
     for (CLI::Option* form : forms) option->excludes(form);
   }
+  app.footer("llm tokenize -m DIR --pieces \"Hello, world\"");
   return [options] { return tokenize(*options); };
 }
 

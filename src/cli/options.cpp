@@ -34,6 +34,7 @@ bool inside(double number, const NumberRange& range) {
 }
 
 void add_model_options(CLI::App& app, ModelChoice& model) {
+  begin_section(app, "Model");
   refuse_empty(app.add_option("-m,--model", model.model,
                               "Model folder, or hub id Owner/Name in the Hugging Face cache "
                               "(default: $LLM_MODEL, else the built-in model)"))
@@ -52,6 +53,7 @@ void add_model_options(CLI::App& app, ModelChoice& model) {
 }
 
 void add_device_options(CLI::App& app, DeviceChoice& device) {
+  begin_section(app, "Computing");
   add_choice(
       app, "--device", {"auto", "cpu", "shape"},
       [&device](const std::string& word) {
@@ -159,6 +161,8 @@ CLI::Option* refuse_empty(CLI::Option* option) {
       "");
 }
 
+void begin_section(CLI::App& app, const std::string& title) { app.option_defaults()->group(title); }
+
 Log CommonOptions::log() const {
   if (quiet) return Log(Verbosity::kQuiet);
   return Log(verbose ? Verbosity::kVerbose : Verbosity::kNormal);
@@ -183,16 +187,18 @@ void add_common_options(CLI::App& app, CommonOptions& options) {
               "Context: most tokens of prompt and answer (default: what the request needs, up to "
               "the model's maximum and the memory)");
   add_seed_option(app, options.seed);
+  begin_section(app, "Messages");
   CLI::Option* quiet = app.add_flag("-q,--quiet", options.quiet, "No messages, only results");
   app.add_flag("-v,--verbose", options.verbose, "More messages")->excludes(quiet);
 }
 
 void add_sampling_options(CLI::App& app, SamplingOptions& o) {
+  begin_section(app, "Sampling");
   const NumberRange any = {-kMaxNumber, kMaxNumber};
   add_number(app, "--temp", o.temperature, {0, kMaxNumber},
              "Temperature; 0 takes the most probable token (default: generation_config.json)");
   add_integer(app, "--top-k", o.top_k, -1, std::numeric_limits<int32_t>::max(),
-              "Keep the K most probable tokens; 0 or -1: off");
+              "Keep the N most probable tokens; 0 or -1: off");
   add_number(app, "--top-p", o.top_p, {0, 1, true},
              "Keep the fewest tokens that reach this probability; 1: off");
   add_number(app, "--min-p", o.min_p, {0, 1},

@@ -20,6 +20,10 @@ class Option;
 
 namespace llm {
 
+/// Options that are added to `app` from here on are listed in help under this title. Without one
+/// they come last.
+void begin_section(CLI::App& app, const std::string& title);
+
 struct CommonOptions {
   ModelChoice model;
   DeviceChoice device;

@@ -9,6 +9,7 @@ namespace llm {
 namespace {
 
 void add_input_options(CLI::App& app, RunOptions& o) {
+  begin_section(app, "Input");
   app.add_option(
          "PROMPT", o.prompt,
          "The prompt; `-` = only stdin. PROMPT, -f and stdin (if no terminal) are joined by "
@@ -31,6 +32,7 @@ void add_input_options(CLI::App& app, RunOptions& o) {
 }
 
 void add_output_options(CLI::App& app, RunOptions& o) {
+  begin_section(app, "Output");
   app.add_flag("--show-thinking", o.show_thinking,
                "Print thoughts to stderr (otherwise not at all)");
   app.add_flag("--json", o.json, "Print one JSON object at the end instead of the text");
@@ -55,6 +57,7 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   add_output_options(app, options);
   add_sampling_options(app, options.sampling);
   add_common_options(app, options.common);
+  app.footer("llm run -m DIR --max-tokens 200 \"Name three rivers of Asia.\"");
 }
 
 void check_run_options(RunOptions& o) {

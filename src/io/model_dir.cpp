@@ -29,14 +29,14 @@ constexpr const char* kDefaultModel = "tiny";
          folder.string(), name, similar ? fmt::format(" (or did you mean {}?)", *similar) : "");
 }
 
-[[noreturn]] void refuse_unknown(const std::string& name) {
+[[noreturn]] void refuse_unknown(const std::string& name, std::string_view files) {
   const std::optional<std::string> similar = similar_alias(name);
   refuse(
       "no model \"{}\": there is no such folder, and it is neither a name that `llm models` lists "
       "nor a hub id Owner/Name{}",
       printable(name),
       similar ? fmt::format("; did you mean {}?", *similar)
-              : "; give the folder that holds config.json and model.safetensors");
+              : fmt::format("; give the folder that holds {}", files));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::string chosen_model(const std::string& given, const Log& log) {
   return kDefaultModel;
 }
 
-fs::path resolve_model_dir(const std::string& name_or_path) {
+fs::path resolve_model_dir(const std::string& name_or_path, std::string_view files) {
   if (name_or_path.empty()) refuse("the model's name is empty: give a folder or a hub id");
   std::error_code ec;
   const fs::path path(name_or_path);
@@ -58,13 +58,10 @@ fs::path resolve_model_dir(const std::string& name_or_path) {
   const std::string id =
       listed != nullptr && !listed->hub_id.empty() ? listed->hub_id : name_or_path;
   if (listed == nullptr && fs::exists(path, ec)) {
-    refuse(
-        "{}: is not a folder; a model is a folder with config.json, tokenizer.json and "
-        "model.safetensors",
-        printable(name_or_path));
+    refuse("{}: is not a folder; expected a folder with {}", printable(name_or_path), files);
   }
   if (const auto builtin = builtin_folder(name_or_path)) return *builtin;
-  if (!is_hub_id(id)) refuse_unknown(name_or_path);
+  if (!is_hub_id(id)) refuse_unknown(name_or_path, files);
   const std::optional<fs::path> folder = hub_model_folder(id);
   if (!folder) {
     refuse(
