@@ -68,7 +68,7 @@ OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 LIB_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS))
 TEST_OBJECTS := $(TEST_SOURCES:%.cpp=$(BUILD)/%.o)
 
-.PHONY: all setup test lint format asan fuzz fuzz-targets install clean help objects
+.PHONY: all setup test lint format asan fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
@@ -141,6 +141,19 @@ install: all
 	install -D -m 755 scripts/download_model.sh $(DESTDIR)$(PREFIX)/libexec/llm/download_model.sh
 	install -D -m 644 models.txt $(DESTDIR)$(PREFIX)/libexec/llm/models.txt
 	@scripts/install_docs.sh $(BUILD)/llm $(DESTDIR)$(PREFIX)
+
+# The libraries beside libc are linked in, so that it runs where they aren't installed.
+STATIC_LIBS := $(foreach name,edit tinfo bsd md,-l:lib$(name).a)
+$(BUILD)/dist/llm: $(OBJECTS)
+	@mkdir -p $(@D)
+	$(LINK)
+
+dist: all
+	@scripts/dist.sh --check
+	@$(MAKE) --no-print-directory LDFLAGS="-static-libstdc++ -static-libgcc" \
+	  LDLIBS="$(STATIC_LIBS)" $(BUILD)/dist/llm
+	@$(MAKE) --no-print-directory install PREFIX= DESTDIR=$(BUILD)/dist/tree >/dev/null
+	@scripts/dist.sh $(BUILD) $(VERSION) $(ARCH)
 
 clean:
 	rm -rf $(BUILD)
