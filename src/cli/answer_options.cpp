@@ -1,8 +1,9 @@
 #include "cli/answer_options.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <limits>
-#include <random>
 
 #include "base/error.h"
 #include "text/utf8.h"
@@ -73,8 +74,9 @@ void repair_texts(AnswerOptions& o, const Log& log) {
 }
 
 uint64_t random_seed() {
-  std::random_device device;
-  return (uint64_t{device()} << 32 | device()) >> 11;
+  uint64_t bits = 0;
+  if (::getentropy(&bits, sizeof bits) != 0) fail("the system gives no random numbers: see --seed");
+  return bits >> 11;
 }
 
 void say_sampling(const SamplingOptions& flags, const SamplingParams& sampling,
