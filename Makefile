@@ -142,7 +142,8 @@ install: all
 	install -D -m 644 models.txt $(DESTDIR)$(PREFIX)/libexec/llm/models.txt
 	@scripts/install_docs.sh $(BUILD)/llm $(DESTDIR)$(PREFIX)
 
-# The libraries beside libc are linked in, so that it runs where they aren't installed.
+# The libraries beside libc are linked in, so that it runs where they aren't installed; what nobody
+# calls is left out, since libstdc++ would ask for a newer libc than we do.
 STATIC_LIBS := $(foreach name,edit tinfo bsd md,-l:lib$(name).a)
 $(BUILD)/dist/llm: $(OBJECTS)
 	@mkdir -p $(@D)
@@ -150,7 +151,7 @@ $(BUILD)/dist/llm: $(OBJECTS)
 
 dist: all
 	@scripts/dist.sh --check
-	@$(MAKE) --no-print-directory LDFLAGS="-static-libstdc++ -static-libgcc" \
+	@$(MAKE) --no-print-directory LDFLAGS="-static-libstdc++ -static-libgcc -Wl,--gc-sections" \
 	  LDLIBS="$(STATIC_LIBS)" $(BUILD)/dist/llm
 	@$(MAKE) --no-print-directory install PREFIX= DESTDIR=$(BUILD)/dist/tree >/dev/null
 	@scripts/dist.sh $(BUILD) $(VERSION) $(ARCH)
