@@ -1,4 +1,5 @@
-# make            build/llm          make test     build, run every test
+# make            build/llm          make chat     the same, then a chat with the built-in model
+# make test       build, run every test
 # make lint       house rules        make format   clang-format in place
 # make asan       tests with address and undefined-behaviour checks
 # make fuzz       hostile inputs for every reader, FUZZ_SECONDS=60 each (needs clang)
@@ -68,7 +69,7 @@ OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 LIB_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS))
 TEST_OBJECTS := $(TEST_SOURCES:%.cpp=$(BUILD)/%.o)
 
-.PHONY: all setup test lint format asan fuzz fuzz-targets dist install clean help objects
+.PHONY: all setup chat test lint format asan fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
@@ -104,6 +105,9 @@ $(BUILD)/version.stamp: force
 # ---- Commands ----
 setup:
 	@scripts/setup.sh
+
+chat: all
+	@$(BUILD)/llm chat
 
 test: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm $(BUILD)/llm_tests

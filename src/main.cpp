@@ -53,14 +53,14 @@ constexpr Subcommand kSubcommands[] = {
 /// What `llm --help` ends with.
 constexpr const char* kProgramNotes =
     "Examples:\n"
-    "  llm run -m DIR \"Why is the sky blue?\"\n"
-    "  cat notes.txt | llm run -m DIR \"Summarize this:\"\n"
-    "  llm run --help\n"
+    "  llm chat\n"
+    "  llm get qwen3-0.6b\n"
+    "  cat notes.txt | llm run -m qwen3-0.6b \"Summarize this:\"\n"
     "\n"
     "Results go to stdout, everything else to stderr.\n"
     "\n"
     "Environment:\n"
-    "  LLM_MODEL     the model where no -m is given\n"
+    "  LLM_MODEL     the model where no -m is given (default: the built-in tiny)\n"
     "  LLM_CPU_ISA   instruction set to compute with, of those that `llm --version` lists\n"
     "  HF_HOME       the Hugging Face cache is the folder hub in it (or HF_HUB_CACHE)\n"
     "\n"

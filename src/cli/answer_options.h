@@ -44,7 +44,8 @@ void check_answer_options(const AnswerOptions& options);
 /// Ill-formed UTF-8 of --system and --stop becomes U+FFFD, with one warning for each option.
 void repair_texts(AnswerOptions& options, const Log& log);
 
-/// 53 random bits, which every JSON reader keeps.
+/// 53 random bits, which every JSON reader keeps. From the system itself: what std::random_device
+/// calls would tie the program to a newer libc.
 uint64_t random_seed();
 
 /// With --verbose: each sampling value and where it comes from.

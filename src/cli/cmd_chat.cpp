@@ -18,16 +18,18 @@ namespace llm {
 namespace {
 
 constexpr const char* kFooter =
-    "On a terminal stdout carries the conversation, stderr thoughts and notices. /help lists the\n"
-    "commands (/clear /system /think /save /load /regen /stats /set /file /exit).\n"
-    "Several lines: end a line with \\, or write \"\"\" before the first and after the last; a\n"
-    "pasted text is one message. Ctrl-C stops the answer, whose beginning stays in the\n"
-    "conversation; at the prompt, twice ends the chat, as Ctrl-D does.\n"
-    "Where stdin is no terminal each line is one message or command, empty lines are skipped, and\n"
-    "each answer goes to stdout with a newline at its end; the first mistake ends the chat.\n"
-    "When the context is full the oldest turns are no longer shown to the model, down to half of\n"
-    "the context, which is said; the system message stays. A message too long by itself is\n"
-    "refused.\n"
+    "llm chat --system \"Answer in one sentence.\"\n\n"
+    "On a terminal stdout carries the conversation, stderr thoughts and notices.\n"
+    "/help lists the commands.\n\n"
+    "Several lines: end a line with \\, or write \"\"\" before the first and after the\n"
+    "last; a pasted text is one message. Ctrl-C stops the answer, whose beginning\n"
+    "stays in the conversation; at the prompt, twice ends the chat, as Ctrl-D does.\n\n"
+    "Where stdin is no terminal each line is one message or command, empty lines are\n"
+    "skipped, and each answer goes to stdout with a newline at its end; the first\n"
+    "mistake ends the chat.\n\n"
+    "When the context is full the oldest turns are no longer shown to the model, down\n"
+    "to half of the context, which is said; the system message stays. A message too\n"
+    "long by itself is refused.\n\n"
     "History: $XDG_STATE_HOME/llm/history, else ~/.local/state/llm/history.";
 
 void add_chat_options(CLI::App& app, ChatOptions& o) {

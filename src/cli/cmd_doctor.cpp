@@ -13,6 +13,7 @@ Action add_doctor(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
   app.add_flag("--json", options->json, "One JSON object");
   app.add_flag("!--no-speed", options->measure, "Don't measure the machine's speed");
+  app.footer("llm doctor > report.txt");
   return [options] {
     const DoctorReport report = examine(*options);
     // The environment is part of the report, and a terminal must not obey it.

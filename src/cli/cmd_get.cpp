@@ -91,16 +91,17 @@ ExitCode get_model(const GetOptions& options) {
 Action add_get(CLI::App& app) {
   auto options = std::make_shared<GetOptions>();
   refuse_empty(
-      app.add_option("model", options->model, "Name that `llm models` lists, or hub id Owner/Name"))
+      app.add_option("MODEL", options->model, "Name that `llm models` lists, or hub id Owner/Name"))
       ->required()
       ->type_name("MODEL");
   app.add_flag("--dry-run", options->dry_run, "List the files, their bytes and what is missing");
-  add_integer(app, "--jobs", options->jobs, 1, 64, "Files at once (4)");
+  add_integer(app, "--jobs", options->jobs, 1, 64, "Files at once (default: 4)");
   add_integer(app, "--retries", options->retries, 0, 1000,
-              "Tries in a row without progress before giving up (5)");
+              "Tries in a row without progress before giving up (default: 5)");
   add_integer(app, "--retry-delay", options->retry_delay, 0, 300,
-              "Seconds before the second try, doubled for each further one (1)");
+              "Seconds before the second try, doubled for each further one (default: 1)");
   app.add_flag("--force", options->force, "Also a model that this version can't run");
+  app.footer("llm get qwen3-0.6b");
   return [options] { return get_model(*options); };
 }
 

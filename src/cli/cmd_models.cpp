@@ -233,9 +233,10 @@ ExitCode list_models(const ModelsOptions& options) {
 
 Action add_models(CLI::App& app) {
   auto options = std::make_shared<ModelsOptions>();
-  app.add_option("filter", options->filter, "Only models with this in their name")
+  app.add_option("FILTER", options->filter, "Only models with this in their name")
       ->type_name("FILTER");
   app.add_flag("--json", options->json, "One JSON object");
+  app.footer("llm models qwen3-4b");
   return [options] { return list_models(*options); };
 }
 

@@ -63,7 +63,8 @@ std::string roff_command(const CommandRow& command) {
       if (option.section == section) out += roff_option(option);
     }
   }
-  if (!command.notes.empty()) out += ".SS Example\n" + roff_lines(command.notes);
+  if (!command.example.empty()) out += ".SS Example\n" + roff_lines(command.example);
+  if (!command.notes.empty()) out += ".SS Notes\n" + roff_lines(command.notes);
   return out;
 }
 
@@ -100,7 +101,10 @@ std::string markdown_command(const CommandRow& command) {
       if (option.section == section) out += markdown_option(option);
     }
   }
-  if (!command.notes.empty()) out += fmt::format("\n### Example\n\n```\n{}\n```\n", command.notes);
+  if (!command.example.empty()) {
+    out += fmt::format("\n### Example\n\n```\n{}\n```\n", command.example);
+  }
+  if (!command.notes.empty()) out += fmt::format("\n```\n{}\n```\n", command.notes);
   return out;
 }
 

@@ -55,7 +55,14 @@ CommandRow read_command(const CLI::App& app) {
   CommandRow command;
   command.name = app.get_name();
   command.summary = app.get_description();
-  command.notes = app.get_footer();
+  // A subcommand's footer is its example, then, after an empty line, notes.
+  // CLI11 gives the program's own footer to those that have none.
+  const CLI::App* program = app.get_parent();
+  const bool inherited = program != nullptr && app.get_footer() == program->get_footer();
+  const std::string footer = inherited ? "" : app.get_footer();
+  const size_t end = program == nullptr ? 0 : std::min(footer.find("\n\n"), footer.size());
+  command.example = footer.substr(0, end);
+  command.notes = footer.substr(std::min(footer.find_first_not_of('\n', end), footer.size()));
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // CLI11's way to hide one
     OptionRow row = read_option(*option);

@@ -31,7 +31,8 @@ struct CommandRow {
   std::string summary;
   std::vector<OptionRow> options;  // without positionals
   std::vector<OptionRow> positionals;
-  std::string notes;  // examples, one a line; for the program, what its help ends with
+  std::string example;  // command lines
+  std::string notes;    // what the help ends with
 };
 
 struct CommandTable {

@@ -72,7 +72,8 @@ std::string command_help(const CommandRow& command) {
   }
   if (!command.positionals.empty()) out += '\n';
   for (const std::string& section : sections_of(command)) out += section_text(command, section);
-  if (!command.notes.empty()) out += "Example:\n" + indented(command.notes);
+  if (!command.example.empty()) out += "Example:\n" + indented(command.example);
+  if (!command.notes.empty()) out += '\n' + command.notes + '\n';
   return out;
 }
 

@@ -1,11 +1,10 @@
 #include "io/model_list.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
-#include <numeric>
 #include <sstream>
 
+#include "base/closest.h"
 #include "base/embedded.h"
 #include "base/error.h"
 #include "io/hub_cache.h"
@@ -55,24 +54,6 @@ ListedModel parse_line(const std::string& line, const std::string& place) {
   return model;
 }
 
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
-
-/// Letters to change, drop or add to get from one to the other, whatever their case.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);  // distances of a's first i letters to b's first j
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t changed = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::vector<ListedModel> parse_model_list(std::string_view text, const std::string& origin) {
@@ -106,20 +87,11 @@ const ListedModel* find_listed_model(std::string_view alias_or_id) {
 }
 
 std::optional<std::string> similar_alias(std::string_view name) {
-  constexpr size_t kLongest = 64;  // no alias is as long
-  if (name.size() > kLongest) return std::nullopt;
+  std::vector<std::string> aliases;
+  for (const ListedModel& model : model_list()) aliases.push_back(model.alias);
   const std::string_view last = name.substr(name.rfind('/') + 1);  // all of it without a slash
-  const ListedModel* nearest = nullptr;
-  size_t least = 1 + last.size() / 4;
-  for (const ListedModel& model : model_list()) {
-    const size_t distance = edit_distance(last, model.alias);
-    if (distance > least || model.alias == name || (nearest != nullptr && distance == least)) {
-      continue;
-    }
-    least = distance;
-    nearest = &model;
-  }
-  return nearest == nullptr ? std::nullopt : std::optional(nearest->alias);
+  const std::optional<std::string> similar = closest(last, aliases);
+  return similar && *similar != name ? similar : std::nullopt;
 }
 
 std::string human_bytes(double bytes) {
