@@ -104,7 +104,8 @@ TEST_CASE("S2: top-k 0 draws from all, top-k 1 is greedy") {
              with(more, {"--json"})));
     REQUIRE_MESSAGE(r.exit_code == 0, r.err);
     std::string text;
-    for (const JsonValue& id : parse_json(r.out, "run --json").find("ids")->array) {
+    const JsonValue answer = parse_json(r.out, "run --json");
+    for (const JsonValue& id : answer.find("ids")->array) {
       text += std::to_string(id.integer) + " ";
     }
     return text;

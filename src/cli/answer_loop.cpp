@@ -138,6 +138,10 @@ RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequ
 
 void say_ending(const RunResult& result, const Sequence& sequence, int64_t context,
                 const Log& log) {
+  const bool only_thought = result.content.empty() && result.reasoning && !result.interrupted;
+  if (only_thought && result.finish_reason == FinishReason::kStop) {
+    log.warn("the model thought and gave no answer (--show-thinking shows the thought)");
+  }
   if (result.finish_reason != FinishReason::kLength) return;
   if (result.repetition) {
     log.warn(
@@ -147,6 +151,9 @@ void say_ending(const RunResult& result, const Sequence& sequence, int64_t conte
   } else if (sequence.length() >= context && sequence.output_length() > 0 &&
              sequence.output_length() < sequence.request().max_tokens) {
     log.warn("the context of {} tokens is full: the answer ends here (see --ctx)", context);
+  } else if (only_thought) {
+    log.warn("--max-tokens {} was used up by the thought: there is no answer",
+             sequence.request().max_tokens);
   }
 }
 

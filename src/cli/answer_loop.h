@@ -52,7 +52,8 @@ struct AnswerRun {
 RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequence,
                      AnswerStream& answer, AnswerPrinter& printer, const AnswerRun& run);
 
-/// Says why an answer ended early: the context is full, or it repeated itself.
+/// Says why an answer ended early or is empty: the context is full, it repeated itself, or there
+/// was nothing but a thought.
 void say_ending(const RunResult& result, const Sequence& sequence, int64_t context, const Log& log);
 
 /// Bytes that a decode step reads: every matrix once, and the cache at the answer's mean length.

@@ -46,6 +46,18 @@ void add_stop_options(CLI::App& app, AnswerOptions& o) {
       "the latest after 2048 tokens of exact repetition");
 }
 
+std::string_view name_of(Think think) {
+  switch (think) {
+    case Think::kOn:
+      return "on";
+    case Think::kOff:
+      return "off";
+    case Think::kAuto:
+      return "auto";
+  }
+  return {};
+}
+
 std::optional<Think> parse_think(const std::string& word) {
   if (word == "on") return Think::kOn;
   if (word == "off") return Think::kOff;

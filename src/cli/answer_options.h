@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options.h"
@@ -35,7 +36,9 @@ void add_stop_options(CLI::App& app, AnswerOptions& options);
 /// --max-tokens alone.
 void add_max_tokens_option(CLI::App& app, std::optional<int64_t>& max_tokens);
 
-/// "on", "off" or "auto"; nothing for other words.
+/// "on", "off" or "auto".
+std::string_view name_of(Think think);
+/// Its inverse; nothing for other words.
 std::optional<Think> parse_think(const std::string& word);
 
 /// Refuses (exit code 2) what can't be used whatever the rest says.

@@ -161,6 +161,11 @@ void ChatSession::answer() {
     RunResult result = run_answer(engine_, sequence, stream, printer, how);
     result.decode_bytes = decode_bytes(model_->decoder(), *sequence, engine_.options().kv_dtype);
     say_ending(result, *sequence, engine_.options().context, *log_);
+    if (interactive() && sequence->output_length() >= sequence->request().max_tokens &&
+        result.finish_reason == FinishReason::kLength) {
+      log_->info("(cut at {}; /set max-tokens unlimited lets answers end by themselves)",
+                 counted(sequence->output_length(), "token"));
+    }
     last_length_ = sequence->length();
     keep_answer(result);
     last_ = std::move(result);

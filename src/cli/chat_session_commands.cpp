@@ -13,6 +13,8 @@
 namespace llm {
 namespace {
 
+constexpr const char* kUnlimited = "unlimited";  // what /set max-tokens shows and takes
+
 /// "~/notes" as a shell would have it; there is none here.
 std::string expanded(const std::string& path) {
   const char* home = std::getenv("HOME");
@@ -80,6 +82,7 @@ void ChatSession::command_system(const std::string& argument) {
 }
 
 void ChatSession::command_think(const std::string& argument) {
+  if (argument.empty()) return show("thinking: " + std::string(name_of(options_.answer.think)));
   const std::optional<Think> think = parse_think(argument);
   if (!think) refuse("/think {}: expected on, off or auto", argument);
   options_.answer.think = *think;
@@ -93,6 +96,10 @@ void ChatSession::command_set(const std::string& argument) {
   const std::string name = argument.substr(0, blank);
   const size_t begin = argument.find_first_not_of(" \t", blank);
   if (begin == std::string::npos) refuse("/set {}: expected a value after the name", name);
+  if (name == "max-tokens" && argument.substr(begin) == kUnlimited) {
+    options_.answer.max_tokens.reset();
+    return show(settings());
+  }
 
   // The command line's own options, so that names, ranges and messages are the same.
   ChatOptions changed = options_;
@@ -115,6 +122,7 @@ void ChatSession::command_set(const std::string& argument) {
     seed_ = *options_.common.seed;
     num_answers_ = 0;
   }
+  log_->info("{}: {}", name, argument.substr(begin));
   warn_greedy_thinking(options_.answer.think, options_.sampling, *log_);
 }
 
@@ -126,7 +134,7 @@ std::string ChatSession::settings() const {
       p.temperature, p.top_k, p.top_p, p.min_p, p.repetition_penalty, p.presence_penalty,
       p.frequency_penalty, seed_,
       options_.answer.max_tokens ? std::to_string(*options_.answer.max_tokens)
-                                 : std::string("unlimited"));
+                                 : std::string(kUnlimited));
 }
 
 void ChatSession::command_save(const std::string& path, bool replace) {

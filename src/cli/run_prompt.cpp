@@ -13,7 +13,7 @@ namespace {
 
 std::string read_text(const RunOptions& options, const Log& log) {
   if (!options.prompt && !options.file && stdin_is_terminal()) {
-    refuse("no prompt: llm run -m DIR \"PROMPT\", -f FILE, or text on stdin (`llm run --help`)");
+    refuse("no prompt: llm run \"PROMPT\", -f FILE, or text on stdin (`llm run --help`)");
   }
   const bool drop = options.raw ? options.strip_newline : !options.keep_newline;
   std::string text = read_prompt({.prompt = options.prompt,

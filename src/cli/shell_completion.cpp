@@ -7,9 +7,12 @@
 namespace llm {
 namespace {
 
-// The names that `llm models` knows; nothing where a build has no such command.
-constexpr const char* kModelNames =
-    R"(llm models --json 2>/dev/null | grep -o '"alias":"[^"]*"' | cut -d'"' -f4)";
+/// Shell code that lists the names of `llm models`; `program` is the shell's word for the program
+/// that is being completed, which needn't be in the PATH.
+std::string model_names(const char* program) {
+  return program +
+         std::string(R"( models --json 2>/dev/null | grep -o '"alias":"[^"]*"' | cut -d'"' -f4)");
+}
 
 constexpr const char* kHowToLoadBash =
     "# Completion of llm for bash: source this file, or put it as \"llm\" into\n"
@@ -219,7 +222,7 @@ std::string fish_command(const CommandRow& command) {
 
 std::string bash_completion(const CommandTable& table) {
   std::string out = kHowToLoadBash;
-  out += fmt::format("\n_llm_model_names() {{ {}; }}", kModelNames);
+  out += fmt::format("\n_llm_model_names() {{ {}; }}", model_names("\"${COMP_WORDS[0]}\""));
   out += kBashHelpers;
   out += kBashBegin;
   out += "  case \"$command $before\" in\n";
@@ -237,7 +240,7 @@ std::string zsh_completion(const CommandTable& table) {
   std::string out =
       "#compdef llm\n# Completion of llm for zsh: put this file as _llm into a folder of "
       "$fpath.\n\n";
-  out += fmt::format("_llm_model_names() {{ {}; }}\n", kModelNames);
+  out += fmt::format("_llm_model_names() {{ {}; }}\n", model_names("\"${words[1]}\""));
   out += "_llm_models() {\n  _files -/\n  compadd -- ${(f)\"$(_llm_model_names)\"}\n}\n\n";
   out += "_llm() {\n  local context state line\n  local -a commands\n  commands=(\n";
   for (const CommandRow& command : table.commands) {
@@ -256,7 +259,8 @@ std::string zsh_completion(const CommandTable& table) {
 
 std::string fish_completion(const CommandTable& table) {
   std::string out = kHowToLoadFish;
-  out += fmt::format("\nfunction __llm_model_names\n  {}\nend\n\n", kModelNames);
+  out += fmt::format("\nfunction __llm_model_names\n  {}\nend\n\n",
+                     model_names("(commandline -opc)[1]"));
   for (const OptionRow& option : table.program.options) {
     out += fish_option("__fish_use_subcommand", option);
   }

@@ -11,6 +11,7 @@
 #include "engine/memory.h"
 #include "io/json.h"
 #include "io/model_dir.h"
+#include "io/model_list.h"
 #include "io/safetensors.h"
 #include "model/weights.h"
 
@@ -23,6 +24,14 @@ std::string join(const std::vector<std::string>& names) {
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
   return all;
+}
+
+/// Before anyone downloads it.
+void refuse_unloadable(const std::string& name) {
+  const ListedModel* listed = find_listed_model(name);
+  if (listed == nullptr || can_load(listed->model_type, listed->quant_method)) return;
+  refuse("{} can't be run yet ({}{})", name, listed->model_type,
+         listed->quant_method.empty() ? "" : ", quant_method " + listed->quant_method);
 }
 
 /// --config: a name that is compiled in, or a config.json.
@@ -113,6 +122,7 @@ ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log) 
   } else {
     if (!choice.random_weights.empty()) refuse("--random-weights needs --config NAME|FILE");
     files.name = chosen_model(choice.model, log);
+    if (!is_folder(files.name)) refuse_unloadable(files.name);
     files.dir = resolve_model_dir(files.name);
     files.config = load_model_config(files.dir);
     files.generation = load_generation_config(files.dir);
