@@ -13,6 +13,7 @@
 # Needs bash, curl, coreutils, util-linux and awk. Exit codes: 0 done, 1 failed (run it again to go
 # on), 2 can't be done, 130 interrupted.
 set -uo pipefail
+unset POSIXLY_CORRECT && set +o posix # ulimit would count other blocks
 export LC_ALL=C
 umask 022
 
@@ -111,7 +112,7 @@ trap 'rm -rf "$work"' EXIT
 request() {
   local header=''
   [ -z "$token" ] || header="header = \"Authorization: Bearer $token\""
-  exec curl --config - --silent --show-error --location --max-redirs 10 --proto '=http,https' --proto-redir "=https${insecure:+,http}" \
+  exec curl --config - --silent --show-error --globoff --location --max-redirs 10 --proto '=http,https' --proto-redir "=https${insecure:+,http}" \
     --connect-timeout 20 --speed-limit 1 --speed-time 60 --user-agent llm "$@" <<<"$header"
 }
 
@@ -210,8 +211,12 @@ flatten_json() {
 ask_hub() {
   local try status code url="$endpoint/api/models/$id/revision/main?blobs=true"
   for ((try = 0; ; try++)); do
-    status=$(request --max-time 120 --max-filesize 50000000 --dump-header "$work/headers" \
-      --output "$work/info" --write-out '%{http_code}' "$url" 2>"$work/curl_error")
+    # No model's description is as long as 4 MB. An answer that doesn't say its length meets ulimit.
+    status=$(
+      ulimit -f 4096
+      request --max-time 120 --max-filesize 4194304 --dump-header "$work/headers" \
+        --output "$work/info" --write-out '%{http_code}' "$url" 2>"$work/curl_error"
+    )
     code=$?
     [ $code = 0 ] && [ "$status" = 200 ] && return
     if [ $code = 0 ] && ! passing_status "$status"; then
@@ -222,6 +227,9 @@ ask_hub() {
       [ $code = 0 ] && die 1 "$(why_refused "$status" "$work/headers")"
       die 1 "$(why_curl $code "$(head -c 300 "$work/curl_error")")"
     fi
+    local why="HTTP $status"
+    [ $code = 0 ] || why=$(why_curl $code "$(head -c 300 "$work/curl_error")")
+    say "$endpoint: $why; trying again"
     pause $try "$work/headers"
   done
 }
@@ -302,11 +310,12 @@ request_part() {
 # fetch_once NAME SIZE PART SCRATCH: one try. Sets `problem`, empty if PART has its size now, and
 # `again`, empty if no other try will do better.
 fetch_once() {
-  local code have status
+  local code have status before
   problem='' again=1
   : >>"$3" || { problem="can't write to $cache" again='' && return; }
   [ "$(file_size "$3")" -gt "$2" ] && : >"$3"
   [ "$(file_size "$3")" = "$2" ] && return
+  before=$(file_size "$3")
   : >"$4.headers"
   as_child request_part "$@"
   code=$?
@@ -315,7 +324,8 @@ fetch_once() {
   if [ "$have" -gt "$2" ]; then
     problem="the server sends more than the $2 bytes that it announced"
     : >"$3"
-  elif [ $code = 33 ] || [ "$status" = 416 ]; then # it doesn't give a part, or not this one
+  elif [ "$before" -gt 0 ] && { [ $code = 33 ] || [ "$status" = 416 ]; }; then
+    # It doesn't give a part, or not this one: all of it then.
     : >"$3"
     fetch_once "$@"
   elif [ $code = 22 ]; then

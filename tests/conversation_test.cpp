@@ -62,9 +62,9 @@ TEST_CASE("conversation: taking back a turn or an answer") {
 
 TEST_CASE("conversation: hidden turns are kept but not shown") {
   Conversation c = three_turns();
-  c.hide_turn();
+  c.hide_turns(1);
   CHECK(summary(c.visible()) == "system:S user:u2 assistant:a2 user:u3 assistant:a3");
-  c.hide_turn();
+  c.hide_turns(2);
   CHECK(summary(c.visible()) == "system:S user:u3 assistant:a3");
   CHECK(c.num_turns() == 3);
   CHECK(c.to_json().find("u1") != std::string::npos);
@@ -80,7 +80,7 @@ TEST_CASE("conversation: what comes before the first turn goes with it") {
       "test");
   Conversation c(messages);
   CHECK(c.awaits_answer());
-  c.hide_turn();
+  c.hide_turns(1);
   CHECK(summary(c.visible()) == "system:S user:u2");
 }
 

@@ -49,6 +49,7 @@ std::string read_named_text(const std::string& flag, const std::string& path, co
       refuse("{} {}: larger than {} MiB", flag, path, kMaxFileBytes >> 20);
     }
   }
+  if (file.bad()) refuse("{} {}: can't be read to its end", flag, path);
   bool replaced = false;
   std::string text = replace_invalid_utf8(bytes, &replaced);
   if (replaced) log.warn("{} is not valid UTF-8: ill-formed parts became U+FFFD", path);

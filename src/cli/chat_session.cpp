@@ -1,5 +1,6 @@
 #include "cli/chat_session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -111,9 +112,17 @@ Prompt ChatSession::fitting_prompt() {
   };
   Prompt prompt = make();
   const auto length = [&] { return static_cast<int64_t>(prompt.ids.size()); };
-  while (length() > limit && conversation_.hidden_turns() + 1 < conversation_.num_turns()) {
+  if (length() > limit) {
+    // The fewest turns hidden that leave a short enough prompt; all but the last, if none do.
     limit = context / kKeptShare;
-    conversation_.hide_turn();
+    int64_t least = hidden_before, most = std::max<int64_t>(least, conversation_.num_turns() - 1);
+    while (least < most) {
+      const int64_t middle = least + (most - least) / 2;
+      conversation_.hide_turns(middle);
+      prompt = make();
+      (length() > limit ? least : most) = length() > limit ? middle + 1 : middle;
+    }
+    conversation_.hide_turns(most);
     prompt = make();
   }
   if (length() >= context) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "cli/chat_session.h"
 #include "cli/counted.h"
 #include "cli/run_report.h"
@@ -141,6 +142,7 @@ void ChatSession::command_save(const std::string& path, bool replace) {
   std::error_code error;
   const std::filesystem::file_status there = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(there)) refuse("{}: is a folder", path);
+  if (std::filesystem::exists(there)) require_regular_file(path);  // a pipe could wait forever
   if (!replace && std::filesystem::exists(there)) {
     refuse("{}: exists already; /save! {} replaces it", path, path);
   }
@@ -151,6 +153,7 @@ void ChatSession::command_save(const std::string& path, bool replace) {
 }
 
 void ChatSession::command_load(const std::string& path) {
+  require_regular_file(path);
   MessagesFile file = read_messages("/load", path, *log_);
   Conversation loaded(file.messages, std::move(file.tools));
   // What the template refuses is better known now, with the old conversation still there.
@@ -180,6 +183,7 @@ void ChatSession::command_regen() {
 }
 
 void ChatSession::command_file(const std::string& path) {
+  require_regular_file(path);
   std::string text = read_named_text("/file", path, *log_);
   if (text.ends_with('\n')) text.pop_back();
   if (text.ends_with('\r')) text.pop_back();

@@ -40,8 +40,8 @@ class Conversation {
 
   /// The oldest turns that the model doesn't see any more, because the context is full.
   int64_t hidden_turns() const { return hidden_turns_; }
-  /// One more. There must be a turn left after it.
-  void hide_turn() { ++hidden_turns_; }
+  /// There must be a turn left after them.
+  void hide_turns(int64_t count) { hidden_turns_ = count; }
 
   /// What the model sees: system messages at the start, and the turns that aren't hidden.
   Value visible() const;

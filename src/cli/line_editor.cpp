@@ -285,7 +285,7 @@ unsigned char LineEditor::Impl::insert_paste() {
 }
 
 Line LineEditor::Impl::read(std::string_view prompt) {
-  const ChatSignals::Scope noted({SIGWINCH, SIGTSTP, SIGTERM, SIGHUP});
+  const ChatSignals::Scope noted({SIGWINCH, SIGTSTP, SIGTERM, SIGHUP, SIGQUIT});
   prompt_.assign(prompt.begin(), prompt.end());
   interrupted_ = false;
   ::el_resize(editor_);  // the size may have changed while nobody looked

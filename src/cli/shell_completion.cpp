@@ -260,7 +260,7 @@ std::string zsh_completion(const CommandTable& table) {
 std::string fish_completion(const CommandTable& table) {
   std::string out = kHowToLoadFish;
   out += fmt::format("\nfunction __llm_model_names\n  {}\nend\n\n",
-                     model_names("(commandline -opc)[1]"));
+                     "set -l program (commandline -opc)\n  " + model_names("$program[1]"));
   for (const OptionRow& option : table.program.options) {
     out += fish_option("__fish_use_subcommand", option);
   }

@@ -64,7 +64,8 @@ std::vector<int32_t> tokenizer_eos_ids(const std::filesystem::path& dir,
 }
 
 void load_tokenizer(ModelFiles& files, const std::string& given) {
-  const std::filesystem::path place = given.empty() ? files.dir : std::filesystem::path(given);
+  std::filesystem::path place = given.empty() ? files.dir : std::filesystem::path(given);
+  if (!given.empty() && !is_listed(place)) place = resolve_model_dir(given, "tokenizer.json");
   if (place.empty()) return;
   const std::filesystem::path file = tokenizer_file(place);
   if (given.empty() && !is_listed(file)) return;

@@ -12,12 +12,13 @@ namespace fs = std::filesystem;
 OutputFile::OutputFile(const fs::path& path) : path_(path), partial_(path) {
   // A device or a pipe (/dev/stdout, /dev/full) has no other name to write under.
   std::error_code ec;
-  const fs::file_type type = fs::status(path, ec).type();
-  if (type == fs::file_type::not_found || type == fs::file_type::regular) partial_ += ".partial";
+  const fs::file_status there = fs::status(path, ec);
+  const bool exists = there.type() == fs::file_type::regular;
+  if (exists && fs::is_symlink(path, ec)) partial_ = path_ = fs::canonical(path);  // the link stays
+  if (exists || there.type() == fs::file_type::not_found) partial_ += ".partial";
   file_ = std::fopen(partial_.c_str(), "wbe");
-  if (file_ == nullptr) {
-    fail("{}: can't be written: {}", partial_.string(), std::strerror(errno));
-  }
+  if (file_ == nullptr) fail("{}: can't be written: {}", path_.string(), std::strerror(errno));
+  if (exists) fs::permissions(partial_, there.permissions(), ec);  // a private file stays so
 }
 
 OutputFile::~OutputFile() {
