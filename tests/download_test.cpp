@@ -193,6 +193,15 @@ TEST_CASE("get: a server that gives no parts is asked for all again") {
   check_complete(hub, hub.get());
 }
 
+TEST_CASE("get: a server that refuses every range, asked for or not, is given up") {
+  Hub hub("get-416");
+  hub.server.misbehave = [](const HubRequest& request, HubReply& reply) {
+    if (request.is_for(kWeights)) reply.status = 416;
+  };
+  check_failed(hub, hub.get(), 1, kWeights);
+  CHECK(hub.server.count(kWeights) < 20);
+}
+
 TEST_CASE("get: sizes that aren't true end in an error") {
   Hub hub("get-sizes");
   HubFile& weights = hub.server.files[kWeights];
