@@ -42,8 +42,9 @@ BASE_FLAGS := $(if $(filter x86_64,$(ARCH)),-march=x86-64-v2)
 CXXFLAGS ?= -O2 -g1
 ALL_CXXFLAGS = -std=c++20 $(BASE_FLAGS) $(CXXFLAGS) -ffp-contract=off -fno-math-errno -pthread \
   -Wall -Wextra -DFMT_HEADER_ONLY -Isrc -MMD -MP $(SANITIZE)
-# Line editing.
-LDLIBS += -ledit
+# Line editing, linked in with what it needs, so that the program runs where it isn't installed.
+EDIT_ARCHIVES := $(foreach name,edit tinfo bsd md,-l:lib$(name).a)
+LDLIBS += $(if $(findstring /,$(shell $(CXX) -print-file-name=libmd.a)),$(EDIT_ARCHIVES),-ledit)
 # V=1 shows the commands.
 Q := $(if $(V),,@)
 LINK = $(Q)$(if $(V),,echo "LINK $@" &&) $(CXX) -pthread $(LDFLAGS) $(SANITIZE) -o $@ $^ $(LDLIBS)
@@ -146,9 +147,7 @@ install: all
 	install -D -m 644 models.txt $(DESTDIR)$(PREFIX)/libexec/llm/models.txt
 	@scripts/install_docs.sh $(BUILD)/llm $(DESTDIR)$(PREFIX)
 
-# The libraries beside libc are linked in, so that it runs where they aren't installed; what nobody
-# calls is left out, since libstdc++ would ask for a newer libc than we do.
-STATIC_LIBS := $(foreach name,edit tinfo bsd md,-l:lib$(name).a)
+# What nobody calls is left out, since libstdc++ would ask for a newer libc than we do.
 $(BUILD)/dist/llm: $(OBJECTS)
 	@mkdir -p $(@D)
 	$(LINK)
@@ -156,7 +155,7 @@ $(BUILD)/dist/llm: $(OBJECTS)
 dist: all
 	@scripts/dist.sh --check
 	@$(MAKE) --no-print-directory LDFLAGS="-static-libstdc++ -static-libgcc -Wl,--gc-sections" \
-	  LDLIBS="$(STATIC_LIBS)" $(BUILD)/dist/llm
+	  $(BUILD)/dist/llm
 	@$(MAKE) --no-print-directory install PREFIX= DESTDIR=$(BUILD)/dist/tree >/dev/null
 	@scripts/dist.sh $(BUILD) $(VERSION) $(ARCH)
 
