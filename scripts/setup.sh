@@ -15,6 +15,8 @@ need_command g++ g++
 need_command make make
 need_command git git
 need_command xz xz-utils
+need_command curl curl # for `llm get`
+[ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] || missing+=(ca-certificates)
 if command -v "${CXX:-g++}" >/dev/null; then
   # One compilation for the usual case that all are there.
   if ! printf '#include <%s>\n' CLI/CLI.hpp fmt/format.h nlohmann/json.hpp doctest/doctest.h \

@@ -70,6 +70,7 @@ TEST_CASE("screen model: wrapping, erasing, inserting") {
 }
 
 TEST_CASE("chat on a terminal: a conversation") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-a-conversation");
   LLM_SKIP_WITHOUT_DATA("chat-terminal");
   const std::string model = thinking_model("chat-terminal");
   TerminalSession session(call_for(model));
@@ -93,6 +94,7 @@ TEST_CASE("chat on a terminal: a conversation") {
 }
 
 TEST_CASE("chat on a dumb terminal: the same conversation without escape codes") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-the-same-conversation-without-escape-cod");
   LLM_SKIP_WITHOUT_DATA("chat-dumb");
   TerminalCall call = call_for(thinking_model("chat-dumb"));
   call.term = "dumb";
@@ -113,6 +115,7 @@ TEST_CASE("chat on a dumb terminal: the same conversation without escape codes")
 }
 
 TEST_CASE("chat on a terminal: NO_COLOR sets thoughts apart with words") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-no-color-sets-thoughts-apart-with-words");
   LLM_SKIP_WITHOUT_DATA("chat-no-color");
   TerminalCall call = call_for(thinking_model("chat-no-color"));
   call.environment.push_back("NO_COLOR=1");
@@ -124,6 +127,7 @@ TEST_CASE("chat on a terminal: NO_COLOR sets thoughts apart with words") {
 }
 
 TEST_CASE("chat on a terminal: a pasted text is one message") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-a-pasted-text-is-one-message");
   LLM_SKIP_WITHOUT_DATA("chat-paste");
   const std::string model = thinking_model("chat-paste");
   TerminalSession session(call_for(model));
@@ -141,6 +145,7 @@ TEST_CASE("chat on a terminal: a pasted text is one message") {
 }
 
 TEST_CASE("chat on a terminal: a large paste arrives whole") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-a-large-paste-arrives-whole");
   LLM_SKIP_WITHOUT_DATA("chat-large-paste");
   const std::string model = thinking_model("chat-large-paste");
   TerminalSession session(call_for(model));
@@ -155,6 +160,7 @@ TEST_CASE("chat on a terminal: a large paste arrives whole") {
 }
 
 TEST_CASE("chat on a terminal: wide characters and combining marks are edited right") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-wide-characters-and-combining-marks-are");
   LLM_SKIP_WITHOUT_DATA("chat-editing");
   const std::string model = thinking_model("chat-editing");
   TerminalSession session(call_for(model));
@@ -187,6 +193,7 @@ TEST_CASE("chat on a terminal: wide characters and combining marks are edited ri
 }
 
 TEST_CASE("chat on a terminal: long lines wrap and follow the terminal's size") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-long-lines-wrap-and-follow-the-terminal");
   LLM_SKIP_WITHOUT_DATA("chat-resize");
   const std::string model = thinking_model("chat-resize");
   TerminalSession session(call_for(model));
@@ -207,6 +214,7 @@ TEST_CASE("chat on a terminal: long lines wrap and follow the terminal's size") 
 }
 
 TEST_CASE("chat on a terminal: Ctrl-C stops the answer and not the chat") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-ctrl-c-stops-the-answer-and-not-the-chat");
   LLM_SKIP_WITHOUT_DATA("chat-interrupt");
   const std::string model = endless_model("chat-interrupt");
   for (const char* term : {"xterm-256color", "dumb"}) {
@@ -236,6 +244,7 @@ TEST_CASE("chat on a terminal: Ctrl-C stops the answer and not the chat") {
 }
 
 TEST_CASE("chat on a terminal: a message in between makes an interrupt the first again") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-a-message-in-between-makes-an-interrupt");
   LLM_SKIP_WITHOUT_DATA("chat-hint");
   TerminalSession session(call_for(thinking_model("chat-hint"), {"--think", "off"}));
   REQUIRE(session.shows_at_end("\n>"));
@@ -252,6 +261,7 @@ TEST_CASE("chat on a terminal: a message in between makes an interrupt the first
 }
 
 TEST_CASE("chat on a terminal: history reaches over the end of a chat") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-history-reaches-over-the-end-of-a-chat");
   LLM_SKIP_WITHOUT_DATA("chat-recall");
   const std::string model = thinking_model("chat-recall");
   const TerminalCall call = call_for(model, {"--think", "off"});
@@ -273,6 +283,7 @@ TEST_CASE("chat on a terminal: history reaches over the end of a chat") {
 }
 
 TEST_CASE("chat on a terminal: an answer's control characters don't reach it") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-an-answer-s-control-characters-don-t-rea");
   LLM_SKIP_WITHOUT_DATA("chat-controls");
   // ESC [ 3 1 m, one byte each, and a bell.
   const std::string model = chat_model(
@@ -287,6 +298,7 @@ TEST_CASE("chat on a terminal: an answer's control characters don't reach it") {
 }
 
 TEST_CASE("chat on a terminal: mistakes keep the conversation") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-mistakes-keep-the-conversation");
   LLM_SKIP_WITHOUT_DATA("chat-keeps");
   const std::string model = thinking_model("chat-keeps");
   const std::filesystem::path bad = fresh_test_dir("chat-keeps-files") / "bad.json";
@@ -307,6 +319,7 @@ TEST_CASE("chat on a terminal: mistakes keep the conversation") {
 }
 
 TEST_CASE("run on a terminal without a prompt says what to type") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-run-on-a-terminal-without-a-prompt-says");
   LLM_SKIP_WITHOUT_DATA("run-no-prompt");
   TerminalCall call = call_for(thinking_model("run-no-prompt"));
   call.args.front() = "run";
@@ -316,6 +329,7 @@ TEST_CASE("run on a terminal without a prompt says what to type") {
 }
 
 TEST_CASE("chat on a terminal: a signal that ends it puts the terminal back in order") {
+  LLM_SKIP_WITHOUT_TERMINAL("terminal-a-signal-that-ends-it-puts-the-terminal");
   LLM_SKIP_WITHOUT_DATA("chat-terminated");
   TerminalSession session(call_for(thinking_model("chat-terminated")));
   REQUIRE(session.shows_at_end("\n>"));

@@ -186,20 +186,4 @@ TEST_CASE("L13: both spellings of a config give the same logits at position 500"
   CHECK(logits(false) == logits(true));
 }
 
-TEST_CASE("U14: on a terminal without a prompt it says so at once") {
-  LLM_SKIP_WITHOUT_DATA("U14 on a terminal");
-  const fs::path dir = chat_script("rows-terminal", {198, 17453, 151645}, 151645);
-  const char* binary = std::getenv("LLM_BINARY");
-  const std::string command = "timeout 60 script -qec '" +
-                              std::string(binary ? binary : "build/llm") + " run -m " +
-                              dir.string() + "' /dev/null </dev/null; echo code $?";
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::string out;
-  for (int c; (c = std::fgetc(pipe)) != EOF;) out += static_cast<char>(c);
-  ::pclose(pipe);
-  CHECK_MESSAGE(contains(out, "code 2"), out);
-  CHECK(contains(out, "no prompt"));
-}
-
 }  // namespace llm

@@ -1,5 +1,6 @@
 #include "terminal_session.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>
@@ -45,6 +46,15 @@ winsize size_of(int rows, int columns) {
 }
 
 }  // namespace
+
+bool have_terminals() {
+  const int fd = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (fd < 0) return false;
+  const bool usable = ::grantpt(fd) == 0 && ::unlockpt(fd) == 0 && ::ptsname(fd) != nullptr &&
+                      ::access(::ptsname(fd), R_OK | W_OK) == 0;
+  ::close(fd);
+  return usable;
+}
 
 TerminalSession::TerminalSession(const TerminalCall& call) : screen_(call.rows, call.columns) {
   set_utf8_locale();  // for the screen's wcwidth()

@@ -56,4 +56,16 @@ class TerminalSession {
   std::string output_;
 };
 
+/// Whether this machine gives pseudo-terminals; some containers and chroots have no /dev/pts.
+bool have_terminals();
+
 }  // namespace llm
+
+/// First statement of a test that needs a TerminalSession.
+#define LLM_SKIP_WITHOUT_TERMINAL(name)                   \
+  do {                                                    \
+    if (!::llm::have_terminals()) {                       \
+      ::llm::skip_test(name, "a pseudo-terminal", false); \
+      return;                                             \
+    }                                                     \
+  } while (false)
