@@ -31,6 +31,7 @@ constexpr int64_t kVocabSize = 384;
 struct Outcome {
   std::vector<float> prompt_logits;
   Ids ids;
+  int64_t cached_tokens = 0;  // not part of the comparison
   bool operator==(const Outcome& other) const {
     return ids == other.ids && prompt_logits.size() == other.prompt_logits.size() &&
            std::memcmp(prompt_logits.data(), other.prompt_logits.data(),
@@ -91,6 +92,7 @@ class Model {
     while (engine.has_work()) engine.step();
     for (size_t i = 0; i < prompts.size(); ++i) {
       outcomes[i].ids.assign(sequences[i]->output_ids().begin(), sequences[i]->output_ids().end());
+      outcomes[i].cached_tokens = sequences[i]->num_prefix_cached_tokens();
     }
     return outcomes;
   }
@@ -166,6 +168,7 @@ TEST_CASE("blocks from the prefix cache give the same answers as computing again
   const std::vector<Outcome> shared_prefix =
       model.run(prompts, false, Model::Order::kOneAfterTheOther);
   for (size_t i = 0; i < prompts.size(); ++i) {
+    CHECK(shared_prefix[i].cached_tokens == (i == 0 ? 0 : 48));
     CHECK(shared_prefix[i].ids == model.run({prompts[i]}, false)[0].ids);
   }
 }

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -31,11 +30,6 @@ using Json = nlohmann::ordered_json;  // tools keep their keys in order
 
 const std::vector<std::string> kModels = {"tiny", "tiny-draft"};
 
-std::string file_on_disk(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 TEST_CASE("built-in files are the repository's files") {
   for (const std::string& model : kModels) {
     CAPTURE(model);
@@ -46,7 +40,7 @@ TEST_CASE("built-in files are the repository's files") {
       if (name == "README.md") continue;
       CAPTURE(name.string());
       REQUIRE(is_listed(dir / name));
-      CHECK(read_file(dir / name, 1 << 30) == file_on_disk(entry.path()));
+      CHECK(read_file(dir / name, 1 << 30) == file_text(entry.path()));
     }
   }
 }

@@ -2,8 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,11 +23,6 @@ LlmResult chat(const std::string& model, const std::string& input, const Args& m
   Args args = {"chat", "-m", model};
   args.insert(args.end(), more.begin(), more.end());
   return run_llm(args, input);
-}
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 /// "role:content" of a saved conversation, one per message.
@@ -85,7 +78,7 @@ TEST_CASE("chat: old thoughts are saved, but not in the prompt") {
   const std::filesystem::path saved = fresh_test_dir("chat-old-thoughts-file") / "c.json";
   const LlmResult r = chat(model, "hi\n/save " + saved.string() + "\nagain\n/stats\n");
   CHECK(r.exit_code == 0);
-  CHECK(contains(read_file(saved), "\"reasoning_content\": \"Hello\""));
+  CHECK(contains(file_text(saved), "\"reasoning_content\": \"Hello\""));
   const std::filesystem::path plain = fresh_test_dir("chat-plain-file") / "c.json";
   write_text(plain, R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Done"},
                         {"role": "user", "content": "again"}])");

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "checkpoint_maker.h"
@@ -19,11 +17,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kWeights = "model.safetensors";
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -82,10 +75,10 @@ struct Hub {
 void check_complete(const Hub& hub, const LlmResult& result) {
   CHECK_MESSAGE(result.exit_code == 0, result.err);
   CHECK(result.out == hub.snapshot().string() + "\n");
-  CHECK(read_file(hub.folder() / "refs" / "main") == hub.server.commit);
+  CHECK(file_text(hub.folder() / "refs" / "main") == hub.server.commit);
   for (const char* name : {"config.json", "tokenizer.json", kWeights}) {
     CHECK(fs::is_symlink(hub.snapshot() / name));
-    CHECK((read_file(hub.snapshot() / name) == hub.server.files.at(name).bytes));
+    CHECK((file_text(hub.snapshot() / name) == hub.server.files.at(name).bytes));
   }
 }
 
@@ -100,7 +93,7 @@ void check_failed(const Hub& hub, const LlmResult& result, int code, const std::
     for (const auto& blob : fs::directory_iterator(hub.folder() / "blobs")) {
       const std::string name = blob.path().filename().string();
       if (name.size() != 64) continue;  // a small file, or unfinished
-      CHECK(digest("sha256sum", read_file(blob.path())) == name);
+      CHECK(digest("sha256sum", file_text(blob.path())) == name);
     }
   }
 }
@@ -116,7 +109,7 @@ TEST_CASE("get: a model that then runs by its hub id, only the files it needs") 
   hub.server.files.erase(kWeights);
   for (const auto& entry : fs::directory_iterator(model)) {
     const std::string name = entry.path().filename().string();
-    hub.server.files[name].bytes = read_file(entry.path());
+    hub.server.files[name].bytes = file_text(entry.path());
     hub.server.files[name].large = name.ends_with(".safetensors");
   }
   hub.server.files.erase("tokenizer.json");
@@ -398,7 +391,7 @@ TEST_CASE("get: an interrupt leaves what the next run goes on with") {
   const int status = std::system(command.c_str());
   LlmResult result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  result.err = read_file(hub.root / "log");
+  result.err = file_text(hub.root / "log");
   check_failed(hub, result, 130, "run it again to go on");
   hub.server.misbehave = nullptr;
   check_complete(hub, hub.get());
@@ -428,7 +421,7 @@ TEST_CASE("get: a new version takes the old one's place when it is complete") {
     if (request.is_for(kWeights)) reply = HubReply{.status = 404};
   };
   CHECK(hub.get().exit_code == 1);
-  CHECK(read_file(hub.folder() / "refs" / "main") == old);
+  CHECK(file_text(hub.folder() / "refs" / "main") == old);
   hub.server.misbehave = nullptr;
   check_complete(hub, hub.get());
   CHECK(hub.server.count("tokenizer.json") == 1);

@@ -2,19 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "test_data.h"
+
 namespace llm {
 namespace {
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(' ');
@@ -33,7 +28,7 @@ std::vector<std::string> cells(const std::string& line) {
 }  // namespace
 
 TEST_CASE("tests/ROWS.md names test cases that exist") {
-  std::istringstream table(read_file("tests/ROWS.md"));
+  std::istringstream table(file_text("tests/ROWS.md"));
   int rows = 0;
   for (std::string line; std::getline(table, line);) {
     if (!line.starts_with("| ") || line.starts_with("| row ")) continue;
@@ -42,7 +37,7 @@ TEST_CASE("tests/ROWS.md names test cases that exist") {
     REQUIRE(row.size() == 4);
     ++rows;
     if (row[3] == "pending") continue;
-    const std::string source = read_file(std::filesystem::path("tests") / row[2]);
+    const std::string source = file_text(std::filesystem::path("tests") / row[2]);
     CHECK(source.find("TEST_CASE(\"" + row[3] + "\")") != std::string::npos);
   }
   CHECK(rows > 60);

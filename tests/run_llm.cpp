@@ -13,6 +13,21 @@
 #include <thread>
 
 namespace llm {
+
+void exec_llm(const std::vector<std::string>& args, const std::vector<std::string>& environment) {
+  for (const std::string& variable : environment) {
+    const size_t equals = variable.find('=');
+    ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+  }
+  const char* binary = std::getenv("LLM_BINARY");
+  if (binary == nullptr) binary = "build/llm";
+  std::vector<char*> argv = {const_cast<char*>("llm")};
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  ::execv(binary, argv.data());
+  ::_exit(127);
+}
+
 namespace {
 
 constexpr auto kLongest = std::chrono::minutes(2);
@@ -40,22 +55,13 @@ struct Pipe {
   }
 };
 
-[[noreturn]] void exec_llm(const LlmCall& call, const Pipe& in, const Pipe& out, const Pipe& err) {
+[[noreturn]] void become_child(const LlmCall& call, const Pipe& in, const Pipe& out,
+                               const Pipe& err) {
   ::dup2(in.read, STDIN_FILENO);
   const bool full = call.out == LlmCall::Stdout::kFull;
   ::dup2(full ? ::open("/dev/full", O_WRONLY) : out.write, STDOUT_FILENO);
   ::dup2(err.write, STDERR_FILENO);
-  for (const std::string& variable : call.environment) {
-    const size_t equals = variable.find('=');
-    ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
-  }
-  const char* binary = std::getenv("LLM_BINARY");
-  if (binary == nullptr) binary = "build/llm";
-  std::vector<char*> argv = {const_cast<char*>("llm")};
-  for (const std::string& arg : call.args) argv.push_back(const_cast<char*>(arg.c_str()));
-  argv.push_back(nullptr);
-  ::execv(binary, argv.data());
-  ::_exit(127);
+  exec_llm(call.args, call.environment);
 }
 
 /// One read of what is there; false at the end of the stream.
@@ -93,7 +99,7 @@ LlmResult run_llm(const LlmCall& call) {
   Pipe in, out, err;
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork");
-  if (child == 0) exec_llm(call, in, out, err);
+  if (child == 0) become_child(call, in, out, err);
   in.close_read();
   out.close_write();
   err.close_write();

@@ -20,6 +20,10 @@ struct LlmResult {
   std::string err;
 };
 
+/// In a child process: becomes the program, with these variables set.
+[[noreturn]] void exec_llm(const std::vector<std::string>& args,
+                           const std::vector<std::string>& environment);
+
 /// $LLM_BINARY, or build/llm. Throws std::runtime_error if it can't be started, or runs for more
 /// than two minutes.
 LlmResult run_llm(const LlmCall& call);

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "cli/line_editor.h"
+#include "run_llm.h"
 
 namespace llm {
 namespace {
@@ -27,22 +28,6 @@ winsize size_of(int rows, int columns) {
   size.ws_row = static_cast<unsigned short>(rows);
   size.ws_col = static_cast<unsigned short>(columns);
   return size;
-}
-
-[[noreturn]] void exec_llm(const TerminalCall& call) {
-  ::setenv("TERM", call.term.c_str(), 1);
-  for (const std::string& variable : call.environment) {
-    const size_t equals = variable.find('=');
-    ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
-  }
-  std::signal(SIGPIPE, SIG_DFL);
-  const char* binary = std::getenv("LLM_BINARY");
-  if (binary == nullptr) binary = "build/llm";
-  std::vector<char*> argv = {const_cast<char*>("llm")};
-  for (const std::string& arg : call.args) argv.push_back(const_cast<char*>(arg.c_str()));
-  argv.push_back(nullptr);
-  ::execv(binary, argv.data());
-  ::_exit(127);
 }
 
 }  // namespace
@@ -61,7 +46,11 @@ TerminalSession::TerminalSession(const TerminalCall& call) : screen_(call.rows, 
   winsize size = size_of(call.rows, call.columns);
   child_ = ::forkpty(&terminal_, nullptr, nullptr, &size);
   if (child_ < 0) throw std::runtime_error("forkpty");
-  if (child_ == 0) exec_llm(call);
+  if (child_ == 0) {
+    ::setenv("TERM", call.term.c_str(), 1);
+    std::signal(SIGPIPE, SIG_DFL);
+    exec_llm(call.args, call.environment);
+  }
 }
 
 TerminalSession::~TerminalSession() {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace llm {
@@ -25,6 +26,9 @@ bool have_smollm2();
 
 /// An empty folder of this name below build/test-data, for files that a test writes.
 std::filesystem::path fresh_test_dir(std::string_view name);
+
+/// The bytes of a file; empty if it can't be read.
+std::string file_text(const std::filesystem::path& path);
 
 /// True if the environment variable is "1".
 bool env_is_one(const char* name);

@@ -43,19 +43,11 @@ struct Row {
   std::optional<bool> fits_memory, fits_disk;  // nothing: not known
 };
 
-std::optional<int64_t> free_space(fs::path path) {
-  std::error_code ec;
-  while (!fs::exists(path, ec) && path.has_relative_path()) path = path.parent_path();
-  const fs::space_info space = fs::space(path, ec);
-  if (ec) return std::nullopt;
-  return static_cast<int64_t>(space.available);
-}
-
 Machine look_at_machine() {
   Machine machine;
   machine.memory = available_memory();
   machine.cache = hub_cache();
-  if (machine.cache) machine.disk_free = free_space(*machine.cache);
+  if (machine.cache) machine.disk_free = free_disk_space(*machine.cache);
   return machine;
 }
 

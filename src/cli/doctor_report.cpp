@@ -126,12 +126,6 @@ DoctorSection driver_section(const fs::path& root) {
   return {"gpu", {line.empty() ? unknown("nvidia_driver", "none") : fact("nvidia_driver", line)}};
 }
 
-fs::path nearest_existing(fs::path path) {
-  std::error_code ec;
-  while (!fs::exists(path, ec) && path.has_relative_path()) path = path.parent_path();
-  return path;
-}
-
 int64_t bytes_below(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code ec;
@@ -156,13 +150,11 @@ DoctorSection cache_section() {
   int64_t installed = 0;
   for (const std::string& id : cached_hub_ids()) installed += installed_snapshot(id) ? 1 : 0;
   const fs::path place = nearest_existing(*cache);
-  std::error_code ec;
-  const fs::space_info space = fs::space(place, ec);
-  section.facts = {fact("cache", cache->string()),
-                   yes_no("writable", ::access(place.c_str(), W_OK | X_OK) == 0),
-                   fact("installed", installed), bytes_fact("bytes", bytes_below(*cache)),
-                   ec ? unknown("disk_free", "not known")
-                      : bytes_fact("disk_free", static_cast<int64_t>(space.available))};
+  const std::optional<int64_t> disk_free = free_disk_space(*cache);
+  section.facts = {
+      fact("cache", cache->string()), yes_no("writable", ::access(place.c_str(), W_OK | X_OK) == 0),
+      fact("installed", installed), bytes_fact("bytes", bytes_below(*cache)),
+      disk_free ? bytes_fact("disk_free", *disk_free) : unknown("disk_free", "not known")};
   return section;
 }
 

@@ -63,6 +63,19 @@ std::optional<fs::path> hub_cache() {
   return std::nullopt;
 }
 
+std::optional<int64_t> free_disk_space(const fs::path& path) {
+  std::error_code ec;
+  const fs::space_info space = fs::space(nearest_existing(path), ec);
+  if (ec) return std::nullopt;
+  return static_cast<int64_t>(space.available);
+}
+
+fs::path nearest_existing(fs::path path) {
+  std::error_code ec;
+  while (!fs::exists(path, ec) && path.has_relative_path()) path = path.parent_path();
+  return path;
+}
+
 bool is_hub_id(std::string_view text) {
   const size_t slash = text.find('/');
   return slash != std::string_view::npos && is_hub_name(text.substr(0, slash)) &&

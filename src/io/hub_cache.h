@@ -2,6 +2,7 @@
 // out. Here it is read; scripts/download_model.sh writes it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -13,6 +14,13 @@ namespace llm {
 /// $HF_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, as
 /// huggingface_hub's constants.py has it; nothing without a home folder.
 std::optional<std::filesystem::path> hub_cache();
+
+/// Bytes free where the path is, or will be once its folders are made; nothing where that isn't
+/// known.
+std::optional<int64_t> free_disk_space(const std::filesystem::path& path);
+
+/// The path itself, or the nearest folder above it that is there.
+std::filesystem::path nearest_existing(std::filesystem::path path);
 
 /// Whether the text has the form Owner/Name.
 bool is_hub_id(std::string_view text);
