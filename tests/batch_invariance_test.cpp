@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -45,6 +46,7 @@ struct Setting {
   DType kv_dtype = DType::kF32;
   int threads = 2;
   int64_t prefill_chunk = 16;
+  std::optional<int64_t> cache_tokens = {};  // default: enough for all
 };
 
 /// A model under one setting.
@@ -66,14 +68,15 @@ class Model {
   /// cache.
   std::vector<Outcome> run(const std::vector<Ids>& prompts, bool with_logits,
                            Order order = Order::kTogether) {
-    EngineOptions options{
-        .context = kContext,
-        .num_cache_tokens = kContext * static_cast<int64_t>(prompts.size()),
-        .kv_dtype = setting_.kv_dtype,
-        .max_num_seqs = order == Order::kTogether ? static_cast<int64_t>(prompts.size()) : 1,
-        .prefill_chunk = setting_.prefill_chunk};
-    options.max_num_batched_tokens = options.max_num_seqs + 3 * options.prefill_chunk;
-    Engine engine(*decoder_, options);
+    const int64_t num_prompts = static_cast<int64_t>(prompts.size());
+    SchedulerOptions scheduler{.context = kContext,
+                               .max_num_seqs = order == Order::kTogether ? num_prompts : 1,
+                               .prefill_chunk = setting_.prefill_chunk};
+    scheduler.max_num_batched_tokens = scheduler.max_num_seqs + 3 * scheduler.prefill_chunk;
+    Engine engine(*decoder_,
+                  {.scheduler = scheduler,
+                   .num_cache_tokens = setting_.cache_tokens.value_or(kContext * num_prompts),
+                   .kv_dtype = setting_.kv_dtype});
     std::vector<Outcome> outcomes(prompts.size());
     std::vector<std::shared_ptr<const Sequence>> sequences;
     for (size_t i = 0; i < prompts.size(); ++i) {
@@ -90,6 +93,7 @@ class Model {
       sequences.push_back(engine.add(std::move(request)));
     }
     while (engine.has_work()) engine.step();
+    num_preemptions_ = engine.scheduler().num_preemptions();
     for (size_t i = 0; i < prompts.size(); ++i) {
       outcomes[i].ids.assign(sequences[i]->output_ids().begin(), sequences[i]->output_ids().end());
       outcomes[i].cached_tokens = sequences[i]->num_prefix_cached_tokens();
@@ -97,7 +101,11 @@ class Model {
     return outcomes;
   }
 
+  /// In the last run().
+  int64_t num_preemptions() const { return num_preemptions_; }
+
  private:
+  int64_t num_preemptions_ = 0;
   Setting setting_;
   ThreadPool pool_;
   std::unique_ptr<Backend> backend_;
@@ -150,6 +158,13 @@ TEST_CASE("E9: a request's bits don't depend on its company, chunks and threads"
     other.prefill_chunk = 48;
     const std::vector<Outcome> together = Model(folder, other).run(prompts, true);
     for (size_t i = 0; i < prompts.size(); ++i) CHECK(together[i] == alone[i]);
+
+    Setting narrow = setting;  // some must give their blocks up and be computed again
+    narrow.cache_tokens = 160;
+    Model narrow_model(folder, narrow);
+    const std::vector<Outcome> in_turns = narrow_model.run(prompts, true);
+    for (size_t i = 0; i < prompts.size(); ++i) CHECK(in_turns[i] == alone[i]);
+    CHECK(narrow_model.num_preemptions() > 0);
   }
 }
 

@@ -34,7 +34,7 @@ Request request(Ids prompt, int64_t max_tokens) {
 }
 
 EngineOptions options(int64_t context, int64_t cache_tokens) {
-  return {.context = context, .num_cache_tokens = cache_tokens};
+  return {.scheduler = {.context = context}, .num_cache_tokens = cache_tokens};
 }
 
 void run_all(Engine& engine) {
@@ -105,9 +105,9 @@ TEST_CASE("max_tokens 0 is prefill only, without logits") {
 TEST_CASE("prompts are cut at fixed multiples of their own position") {
   CountingModel model(64);
   EngineOptions o = options(64, 128);
-  o.prefill_chunk = 8;
-  o.max_num_seqs = 2;
-  o.max_num_batched_tokens = 20;
+  o.scheduler.prefill_chunk = 8;
+  o.scheduler.max_num_seqs = 2;
+  o.scheduler.max_num_batched_tokens = 20;
   Engine engine(model.decoder(), o);
   engine.add(request(counting_up(0, 19), 1));
   engine.add(request(counting_up(30, 9), 1));
@@ -124,7 +124,7 @@ TEST_CASE("prompts are cut at fixed multiples of their own position") {
 TEST_CASE("a prefill is also cut where the request asks for it") {
   CountingModel model(64);
   EngineOptions o = options(64, 64);
-  o.prefill_chunk = 8;
+  o.scheduler.prefill_chunk = 8;
   Engine engine(model.decoder(), o);
   Request r = request(counting_up(0, 19), 1);
   r.prefill_cut = 11;
@@ -138,9 +138,9 @@ TEST_CASE("a prefill is also cut where the request asks for it") {
 TEST_CASE("decode rows come first, and a chunk that doesn't fit waits whole") {
   CountingModel model(64);
   EngineOptions o = options(64, 256);
-  o.prefill_chunk = 8;
-  o.max_num_seqs = 3;
-  o.max_num_batched_tokens = 11;
+  o.scheduler.prefill_chunk = 8;
+  o.scheduler.max_num_seqs = 3;
+  o.scheduler.max_num_batched_tokens = 11;
   Engine engine(model.decoder(), o);
   const auto first = engine.add(request({1}, 10));
   engine.step();
@@ -169,7 +169,7 @@ TEST_CASE("sequences wait for free blocks, and blocks come back") {
   for (size_t i = 0; i < all.size(); ++i) {
     CHECK(to_vector(all[i]->output_ids()) == counting_up(static_cast<int32_t>(i) + 20, 10));
   }
-  CHECK(engine.blocks().num_free() == engine.blocks().num_blocks());
+  CHECK(engine.scheduler().blocks().num_free() == engine.scheduler().blocks().num_blocks());
 }
 
 TEST_CASE("a prefix that an earlier sequence computed is not computed again") {
@@ -205,7 +205,7 @@ TEST_CASE("a prefix that an earlier sequence computed is not computed again") {
 TEST_CASE("without the prefix cache every prompt is computed") {
   CountingModel model(64);
   EngineOptions o = options(64, 128);
-  o.prefix_cache = false;
+  o.scheduler.prefix_cache = false;
   Engine engine(model.decoder(), o);
   for (int i = 0; i < 2; ++i) engine.add(request(counting_up(0, 40), 1));
   run_all(engine);
@@ -217,8 +217,8 @@ TEST_CASE("without the prefix cache every prompt is computed") {
 TEST_CASE("no slot is written by two sequences at once") {
   CountingModel model(64);
   EngineOptions o = options(64, 256);
-  o.prefill_chunk = 8;
-  o.max_num_batched_tokens = 40;
+  o.scheduler.prefill_chunk = 8;
+  o.scheduler.max_num_batched_tokens = 40;
   Engine engine(model.decoder(), o);
   for (int i = 0; i < 8; ++i) engine.add(request(counting_up(10 * i, 3 + 5 * i), 7));
   run_all(engine);
@@ -241,8 +241,8 @@ TEST_CASE("no slot is written by two sequences at once") {
 TEST_CASE("prompt logits arrive in order and cover every position once") {
   CountingModel model(64);
   EngineOptions o = options(64, 64);
-  o.prefill_chunk = 8;
-  o.max_num_batched_tokens = 40;
+  o.scheduler.prefill_chunk = 8;
+  o.scheduler.max_num_batched_tokens = 40;
   Engine engine(model.decoder(), o);
   int64_t next = 0;
   Request r = request(counting_up(3, 19), 2);
@@ -271,7 +271,7 @@ TEST_CASE("finish() ends a running and a waiting sequence") {
   engine.finish(*running, FinishReason::kStop);
   CHECK(running->finish_reason() == FinishReason::kStop);
   CHECK_FALSE(engine.has_work());
-  CHECK(engine.blocks().num_free() == engine.blocks().num_blocks());
+  CHECK(engine.scheduler().blocks().num_free() == engine.scheduler().blocks().num_blocks());
 }
 
 TEST_CASE("what can't run is refused with its numbers") {

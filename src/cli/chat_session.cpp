@@ -18,10 +18,9 @@ constexpr int64_t kAnswerShare = 8;
 constexpr int64_t kKeptShare = 2;
 
 EngineOptions engine_options(const ChatOptions& options, int64_t context) {
-  return {.context = context,
+  return {.scheduler = {.context = context, .max_num_seqs = 1},
           .num_cache_tokens = context,
-          .kv_dtype = options.common.device.cache_dtype(),
-          .max_num_seqs = 1};
+          .kv_dtype = options.common.device.cache_dtype()};
 }
 
 }  // namespace
@@ -104,7 +103,7 @@ void ChatSession::send(const std::string& text) {
 /// The prompt of the conversation. Where it leaves too little of the context, the oldest turns
 /// stay out of it, which is said; a last message that is too long by itself is refused.
 Prompt ChatSession::fitting_prompt() {
-  const int64_t context = engine_.options().context;
+  const int64_t context = engine_.options().scheduler.context;
   int64_t limit = context - context / kAnswerShare;
   const int64_t hidden_before = conversation_.hidden_turns();
   const auto make = [&] {
@@ -169,7 +168,7 @@ void ChatSession::answer() {
   try {
     RunResult result = run_answer(engine_, sequence, stream, printer, how);
     result.decode_bytes = decode_bytes(model_->decoder(), *sequence, engine_.options().kv_dtype);
-    say_ending(result, *sequence, engine_.options().context, *log_);
+    say_ending(result, *sequence, engine_.options().scheduler.context, *log_);
     if (interactive() && sequence->output_length() >= sequence->request().max_tokens &&
         result.finish_reason == FinishReason::kLength) {
       log_->info("(cut at {}; /set max-tokens unlimited lets answers end by themselves)",

@@ -113,13 +113,13 @@ RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed) {
 }
 
 EngineOptions engine_options(const RunOptions& options, int64_t context, int64_t prompt_tokens) {
-  EngineOptions result{.context = context,
+  EngineOptions result{.scheduler = {.context = context, .max_num_seqs = 1},
                        .num_cache_tokens = context,
-                       .kv_dtype = options.common.device.cache_dtype(),
-                       .max_num_seqs = 1};
+                       .kv_dtype = options.common.device.cache_dtype()};
   if (options.trace_shapes) {  // the whole prompt in one step
-    result.prefill_chunk = std::max(result.prefill_chunk, prompt_tokens);
-    result.max_num_batched_tokens = result.prefill_chunk + 1;
+    SchedulerOptions& scheduler = result.scheduler;
+    scheduler.prefill_chunk = std::max(scheduler.prefill_chunk, prompt_tokens);
+    scheduler.max_num_batched_tokens = scheduler.prefill_chunk + 1;
   }
   return result;
 }

@@ -56,11 +56,10 @@ BenchRep run_once(Engine& engine, Backend& backend, const BenchPlan& plan,
 BenchResult run_bench(LoadedModel& model, const BenchPlan& plan, DType kv_dtype, int64_t num_ids,
                       const std::function<void(int64_t done, int64_t all)>& on_rep) {
   LLM_CHECK(plan.prompt_len > 0 && plan.gen_len >= 0 && plan.depth >= 0);
-  Engine engine(model.decoder(), {.context = plan.context(),
-                                  .num_cache_tokens = plan.context(),
-                                  .kv_dtype = kv_dtype,
-                                  .max_num_seqs = 1,
-                                  .prefix_cache = false});
+  Engine engine(model.decoder(),
+                {.scheduler = {.context = plan.context(), .max_num_seqs = 1, .prefix_cache = false},
+                 .num_cache_tokens = plan.context(),
+                 .kv_dtype = kv_dtype});
   BenchResult result;
   StageTimes stages;
   const int64_t timed_end = plan.warmup + plan.reps;

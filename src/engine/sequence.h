@@ -41,13 +41,14 @@ enum class FinishReason {
 /// "stop", "length"; empty for kNone.
 std::string_view name_of(FinishReason reason);
 
-/// Prompt and generated ids, and how far the cache holds them. Changed by the Engine only.
+/// Prompt and generated ids, and how far the cache holds them. Changed by the Scheduler only.
 class Sequence {
  public:
   explicit Sequence(Request request)
       : request_(std::move(request)),
         ids_(request_.prompt_ids),
-        prompt_length_(static_cast<int64_t>(ids_.size())) {}
+        prompt_length_(static_cast<int64_t>(ids_.size())),
+        prefill_end_(prompt_length_) {}
 
   const Request& request() const { return request_; }
   std::span<const int32_t> ids() const { return ids_; }
@@ -65,18 +66,26 @@ class Sequence {
   int64_t num_cached_tokens() const { return num_cached_tokens_; }
   /// Leading ids of the prompt that the prefix cache had.
   int64_t num_prefix_cached_tokens() const { return num_prefix_cached_tokens_; }
-  bool in_prefill() const { return num_cached_tokens_ < prompt_length_; }
+  /// Its prompt, or after a preemption all ids it had by then, isn't all in the cache yet.
+  bool in_prefill() const { return num_cached_tokens_ < prefill_end_; }
+  /// Rows of its prefill are to come whose logits the request asked for.
+  bool wants_prompt_logits() const {
+    return request_.on_prompt_logits != nullptr && num_prompt_logits_ < prompt_length_ &&
+           num_cached_tokens_ >= num_prompt_logits_;
+  }
   /// Block i of the cache holds tokens [i * kKvBlockSize, (i + 1) * kKvBlockSize).
   std::span<const int32_t> block_table() const { return block_table_; }
 
  private:
-  friend class Engine;
+  friend class Scheduler;
   size_t prompt_size() const { return static_cast<size_t>(prompt_length_); }
 
   Request request_;
   std::vector<int32_t> ids_;
   int64_t prompt_length_;
+  int64_t prefill_end_;
   int64_t num_cached_tokens_ = 0;
+  int64_t num_prompt_logits_ = 0;  // leading positions whose logits were delivered
   int64_t num_prefix_cached_tokens_ = 0;
   std::vector<int32_t> block_table_;
   SequenceState state_ = SequenceState::kWaiting;

@@ -1,0 +1,170 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace llm {
+
+Scheduler::Scheduler(const SchedulerOptions& options, int64_t num_blocks)
+    : options_(options), blocks_(num_blocks) {
+  LLM_CHECK(options.max_num_seqs > 0 && options.prefill_chunk > 0);
+  LLM_CHECK(options.max_num_batched_tokens >= options.max_num_seqs + options.prefill_chunk);
+}
+
+int64_t Scheduler::most_blocks(const Sequence& sequence) const {
+  const int64_t room = options_.context - sequence.prompt_length();
+  const int64_t most = sequence.prompt_length() + std::min(room, sequence.request().max_tokens);
+  return BlockManager::blocks_for(most);
+}
+
+bool Scheduler::wants_token(const Sequence& sequence) const {
+  return sequence.output_length() < sequence.request().max_tokens &&
+         sequence.length() < options_.context;
+}
+
+void Scheduler::add(SequencePtr sequence) {
+  LLM_CHECK(most_blocks(*sequence) <= blocks_.num_blocks());
+  waiting_.push_back(std::move(sequence));
+}
+
+const Schedule& Scheduler::next() {
+  admit();
+  schedule_.rows.clear();
+  schedule_.sequences.clear();
+  for (size_t i = 0; i < running_.size(); ++i) {  // it becomes shorter where one is preempted
+    const SequencePtr sequence = running_[i];
+    if (!sequence->in_prefill() && make_room_to_decode(*sequence)) schedule_rows(sequence, 1);
+  }
+  schedule_.num_decode_seqs = static_cast<int64_t>(schedule_.rows.size());
+  int64_t num_tokens = schedule_.num_decode_seqs;
+  for (const SequencePtr& sequence : running_) {
+    if (!sequence->in_prefill()) continue;
+    const int64_t rows = next_chunk(*sequence);
+    if (num_tokens + rows > options_.max_num_batched_tokens) break;
+    schedule_rows(sequence, rows);
+    num_tokens += rows;
+  }
+  return schedule_;
+}
+
+void Scheduler::admit() {
+  while (!waiting_.empty() && num_running() < options_.max_num_seqs && admit(*waiting_.front())) {
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+bool Scheduler::admit(Sequence& sequence) {
+  // Logits of every row need every row computed.
+  if (options_.prefix_cache && !sequence.wants_prompt_logits()) {
+    sequence.num_cached_tokens_ = blocks_.reuse(sequence.block_table_, sequence.ids());
+  }
+  const int64_t missing = BlockManager::blocks_for(sequence.length()) -
+                          static_cast<int64_t>(sequence.block_table_.size());
+  if (missing > blocks_.num_free()) {
+    blocks_.release(sequence.block_table_);
+    sequence.num_cached_tokens_ = 0;
+    return false;
+  }
+  blocks_.grow(sequence.block_table_, sequence.length());
+  if (sequence.output_length() == 0) {
+    sequence.num_prefix_cached_tokens_ = sequence.num_cached_tokens_;
+  }
+  sequence.prefill_end_ = sequence.length();
+  sequence.state_ = SequenceState::kRunning;
+  return true;
+}
+
+/// False if the sequence itself had to give its blocks up.
+bool Scheduler::make_room_to_decode(const Sequence& sequence) {
+  const int64_t wanted = BlockManager::blocks_for(sequence.num_cached_tokens() + 1) -
+                         static_cast<int64_t>(sequence.block_table().size());
+  while (wanted > blocks_.num_free()) {
+    const bool itself = running_.back().get() == &sequence;
+    preempt_latest();
+    if (itself) return false;
+  }
+  return true;
+}
+
+void Scheduler::preempt_latest() {
+  Sequence& sequence = *running_.back();
+  blocks_.release(sequence.block_table_);
+  sequence.num_cached_tokens_ = 0;
+  sequence.state_ = SequenceState::kWaiting;
+  waiting_.push_front(std::move(running_.back()));
+  running_.pop_back();
+  ++num_preemptions_;
+}
+
+int64_t Scheduler::next_chunk(const Sequence& sequence) const {
+  const int64_t begin = sequence.num_cached_tokens();
+  const int64_t cut = sequence.request().prefill_cut;
+  int64_t end = (begin / options_.prefill_chunk + 1) * options_.prefill_chunk;
+  end = std::min(end, sequence.prefill_end_);
+  if (begin < cut) end = std::min(end, cut);
+  return end - begin;
+}
+
+void Scheduler::schedule_rows(const SequencePtr& sequence, int64_t num_tokens) {
+  const int64_t end = sequence->num_cached_tokens() + num_tokens;
+  blocks_.grow(sequence->block_table_, end);
+  schedule_.rows.push_back({.sequence = sequence.get(),
+                            .num_tokens = num_tokens,
+                            .all_logits = sequence->wants_prompt_logits(),
+                            .last_logits = end == sequence->length() && wants_token(*sequence)});
+  schedule_.sequences.push_back(sequence);
+}
+
+std::vector<std::shared_ptr<const Sequence>> Scheduler::done(std::span<const int32_t> next_ids) {
+  LLM_CHECK(next_ids.size() == schedule_.rows.size());
+  std::vector<std::shared_ptr<const Sequence>> advanced;
+  for (size_t i = 0; i < schedule_.rows.size(); ++i) {
+    Sequence& sequence = *schedule_.sequences[i];
+    sequence.num_cached_tokens_ += schedule_.rows[i].num_tokens;
+    if (schedule_.rows[i].all_logits) sequence.num_prompt_logits_ = sequence.num_cached_tokens_;
+    if (options_.prefix_cache) {
+      const auto cached = static_cast<size_t>(sequence.num_cached_tokens());
+      blocks_.remember(sequence.block_table_, sequence.ids().first(cached));
+    }
+    if (next_ids[i] != kNoNextId) {
+      append(sequence, next_ids[i]);
+      advanced.push_back(schedule_.sequences[i]);
+    } else if (!sequence.in_prefill()) {
+      finish(sequence, FinishReason::kLength);
+    }
+  }
+  return advanced;
+}
+
+void Scheduler::append(Sequence& sequence, int32_t id) {
+  sequence.ids_.push_back(id);
+  const std::vector<int32_t>& stops = sequence.request().stop_ids;
+  if (std::find(stops.begin(), stops.end(), id) != stops.end()) {
+    finish(sequence, FinishReason::kStop);
+  } else if (!wants_token(sequence)) {
+    finish(sequence, FinishReason::kLength);
+  }
+}
+
+void Scheduler::finish(const Sequence& sequence, FinishReason reason) {
+  const auto is_it = [&](const SequencePtr& s) { return s.get() == &sequence; };
+  if (const auto it = std::find_if(running_.begin(), running_.end(), is_it); it != running_.end()) {
+    retire(**it, reason);
+    running_.erase(it);
+  } else if (const auto w = std::find_if(waiting_.begin(), waiting_.end(), is_it);
+             w != waiting_.end()) {
+    retire(**w, reason);
+    waiting_.erase(w);
+  }
+}
+
+void Scheduler::retire(Sequence& sequence, FinishReason reason) {
+  blocks_.release(sequence.block_table_);
+  sequence.state_ = SequenceState::kFinished;
+  sequence.finish_reason_ = reason;
+}
+
+}  // namespace llm

@@ -1,0 +1,90 @@
+// Which rows of which sequences the next step computes. No tensors here: it is tested alone.
+//
+// First come, first served. A sequence is admitted when blocks for all its ids are free, and gets
+// more as it grows. When a decoding sequence finds none, the sequence that came last gives up all
+// of its blocks and waits again, in front of the others; it keeps what it generated, and its keys
+// and values are computed again, or found in the prefix cache.
+//
+// Decoding sequences take part in every step. Prompts are cut at fixed multiples of the sequence's
+// own position, so what a row is computed with never depends on its neighbours.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/batch_builder.h"
+#include "engine/block_manager.h"
+#include "engine/sequence.h"
+
+namespace llm {
+
+using SequencePtr = std::shared_ptr<Sequence>;
+
+struct SchedulerOptions {
+  int64_t context = 0;                   // most tokens of one sequence
+  int64_t max_num_seqs = 16;             // running at once
+  int64_t prefill_chunk = 512;           // prompts are cut at multiples of it
+  int64_t max_num_batched_tokens = 528;  // rows of one step, at least the two numbers above
+  bool prefix_cache = true;              // share blocks of equal prefixes, also with the past
+};
+
+inline constexpr int32_t kNoNextId = -1;
+
+/// The rows of one step; rows[i] is of sequences[i], decoding ones first.
+struct Schedule {
+  std::vector<ScheduledRows> rows;
+  std::vector<SequencePtr> sequences;
+  int64_t num_decode_seqs = 0;
+};
+
+class Scheduler {
+ public:
+  Scheduler(const SchedulerOptions& options, int64_t num_blocks);
+
+  /// Blocks that the sequence holds when it is as long as it can become.
+  int64_t most_blocks(const Sequence& sequence) const;
+
+  /// The last in the queue. Alone it must fit: most_blocks() is at most blocks().num_blocks().
+  void add(SequencePtr sequence);
+
+  /// The next step. Empty if and only if there is no work. Valid until the next call; done() comes
+  /// between two calls.
+  const Schedule& next();
+
+  /// The step was run: its rows are in the cache, and next_ids[i] follows sequences[i], or nothing
+  /// does (kNoNextId). Ends sequences that have all they may get. Returns those that got an id.
+  std::vector<std::shared_ptr<const Sequence>> done(std::span<const int32_t> next_ids);
+
+  /// Takes a sequence that waits or runs out, and gives its blocks back.
+  void finish(const Sequence& sequence, FinishReason reason);
+
+  bool has_work() const { return !waiting_.empty() || !running_.empty(); }
+  int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
+  int64_t num_preemptions() const { return num_preemptions_; }
+  const BlockManager& blocks() const { return blocks_; }
+
+ private:
+  void admit();
+  bool admit(Sequence& sequence);
+  bool make_room_to_decode(const Sequence& sequence);
+  void preempt_latest();
+  int64_t next_chunk(const Sequence& sequence) const;
+  void schedule_rows(const SequencePtr& sequence, int64_t num_tokens);
+  /// False if the sequence has all the ids it may get.
+  bool wants_token(const Sequence& sequence) const;
+  void append(Sequence& sequence, int32_t id);
+  void retire(Sequence& sequence, FinishReason reason);
+
+  SchedulerOptions options_;
+  BlockManager blocks_;
+  std::deque<SequencePtr> waiting_;   // in order of arrival
+  std::vector<SequencePtr> running_;  // in order of arrival
+  Schedule schedule_;
+  int64_t num_preemptions_ = 0;
+};
+
+}  // namespace llm
