@@ -79,6 +79,20 @@ TEST_CASE("bench stages: FLOP of both phases by hand") {
   CHECK(prefill_head == 2.0 * 128 * 320);
 }
 
+TEST_CASE("bench --batch: requests at once, their decode rows in one step") {
+  LLM_SKIP_WITHOUT_DATA("bench-batch");
+  const JsonValue j = bench({"--gen-len", "9", "--depth", "10", "--batch", "3"});
+  const JsonValue& run = j.find("runs")->array[0];
+  CHECK(run.find("batch")->integer == 3);
+  CHECK(run.find("kv_bytes")->integer == 3 * 3 * 16 * 2 * 2 * 64 * 2);
+  CHECK(run.find("decode_tok_s")->number > 0);
+  for (const JsonValue& stage : run.find("stages")->array) {
+    if (stage.find("phase")->string != "decode") continue;
+    if (stage.find("name")->string != "norm+lm_head") continue;
+    CHECK(stage.find("flop")->number == 3 * 2.0 * 128 * 320);
+  }
+}
+
 TEST_CASE("bench: one or no generated token gives null fields, no NaN") {
   LLM_SKIP_WITHOUT_DATA("bench-null");
   const JsonValue none = bench({"--gen-len", "0"});

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
@@ -133,6 +134,31 @@ TEST_CASE("a prefill is also cut where the request asks for it") {
   Ids ends;
   for (const RecordedBatch& b : model.backend.batches) ends.push_back(b.seq_lens[0]);
   CHECK(ends == Ids{8, 11, 16, 19});
+}
+
+TEST_CASE("a prefill that is cut waits for the others to reach their cuts") {
+  CountingModel model(64);
+  EngineOptions o = options(64, 256);
+  o.scheduler.prefill_chunk = 8;
+  o.scheduler.max_num_batched_tokens = 24;
+  Engine engine(model.decoder(), o);
+  std::vector<std::shared_ptr<const Sequence>> all;
+  for (int i = 0; i < 3; ++i) {
+    Request r = request(counting_up(i, 19), 3);
+    r.prefill_cut = 11;
+    all.push_back(engine.add(r));
+  }
+  const auto reached = [&](int64_t n) {
+    return std::all_of(all.begin(), all.end(),
+                       [&](const auto& s) { return s->num_cached_tokens() >= n; });
+  };
+  while (!reached(11)) {
+    for (const auto& sequence : all) CHECK(sequence->num_cached_tokens() <= 11);
+    engine.step();
+  }
+  for (const auto& sequence : all) CHECK(sequence->num_cached_tokens() == 11);
+  run_all(engine);
+  for (const auto& sequence : all) CHECK(sequence->output_length() == 3);
 }
 
 TEST_CASE("decode rows come first, and a chunk that doesn't fit waits whole") {

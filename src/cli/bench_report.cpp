@@ -15,7 +15,9 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kDefinitions =
     "TTFT: request accepted to first token out, with `depth` tokens in the cache already. "
     "TPOT: (end - first token) / (output tokens - 1). "
-    "Prefill tok/s: prompt tokens / prefill time. Decode tok/s: 1 / mean TPOT. "
+    "Prefill tok/s: all prompt tokens / time until the last prompt's end. Decode tok/s: batch / "
+    "mean "
+    "time of the steps in which all requests decode. "
     "Stages: one more repetition with every stage timed; prefill rows are its whole prefill, "
     "decode "
     "rows the mean of one step. "
@@ -24,11 +26,12 @@ constexpr const char* kDefinitions =
     "Limit: the larger of FLOP / multiply peak and bytes / read bandwidth, both measured here; a "
     "stage whose bytes are still in the cache can beat it.";
 
-std::vector<double> collect(const BenchReport& report, std::optional<double> BenchRep::*field) {
+/// Of all requests of all repetitions.
+std::vector<double> collect(const BenchReport& report, std::vector<double> BenchRep::*field) {
   std::vector<double> values;
   if (!report.computes) return values;
   for (const BenchRep& rep : report.result.reps) {
-    if (rep.*field) values.push_back(*(rep.*field));
+    values.insert(values.end(), (rep.*field).begin(), (rep.*field).end());
   }
   return values;
 }
@@ -41,6 +44,15 @@ std::optional<double> mean_prefill(const BenchReport& report) {
   std::vector<double> values;
   for (const BenchRep& rep : report.result.reps) values.push_back(rep.prefill);
   return report.computes ? mean(values) : std::nullopt;
+}
+
+/// Of a step in which all requests decode.
+std::optional<double> mean_decode_step(const BenchReport& report) {
+  std::vector<double> values;
+  for (const BenchRep& rep : report.result.reps) {
+    if (report.computes && rep.decode_step) values.push_back(*rep.decode_step);
+  }
+  return mean(values);
 }
 
 /// Rates from times: unknown stays unknown, and so does a time too short to divide by.
@@ -75,7 +87,7 @@ std::optional<double> decode_gbs(const BenchReport& report) {
   const int64_t steps = report.result.num_decode_steps;
   if (steps == 0) return std::nullopt;
   const double per_step = sum_of(report, true).stream_bytes / static_cast<double>(steps);
-  return rate(per_step / 1e9, mean(collect(report, &BenchRep::tpot)));
+  return rate(per_step / 1e9, mean_decode_step(report));
 }
 
 std::optional<double> prefill_gflops(const BenchReport& report) {
@@ -134,15 +146,16 @@ Json stages_json(const BenchReport& report) {
 Json run_json(const BenchReport& report) {
   const MachineLimits limits = report.limits.value_or(MachineLimits{});
   const double peak = report.limits ? multiply_peak(report) : 0;
-  return {{"batch", 1},
+  const double batch = static_cast<double>(report.plan.batch);
+  return {{"batch", report.plan.batch},
           {"prompt_len", report.plan.prompt_len},
           {"gen_len", report.plan.gen_len},
           {"depth", report.plan.depth},
           {"ttft_ms", milliseconds(collect(report, &BenchRep::ttft))},
           {"tpot_ms", milliseconds(collect(report, &BenchRep::tpot))},
           {"prefill_tok_s",
-           number(rate(static_cast<double>(report.plan.prompt_len), mean_prefill(report)))},
-          {"decode_tok_s", number(rate(1, mean(collect(report, &BenchRep::tpot))))},
+           number(rate(batch * static_cast<double>(report.plan.prompt_len), mean_prefill(report)))},
+          {"decode_tok_s", number(rate(batch, mean_decode_step(report)))},
           {"peak_bytes", report.result.peak_bytes},
           {"kv_bytes", report.result.kv_bytes},
           {"weight_bytes", report.weight_bytes},
@@ -207,11 +220,14 @@ std::string bench_table(const BenchReport& report) {
   const BenchPlan& plan = report.plan;
   const MachineLimits limits = report.limits.value_or(MachineLimits{});
   const double peak = report.limits ? multiply_peak(report) : 0;
-  const auto prefill_rate = rate(static_cast<double>(plan.prompt_len), mean_prefill(report));
-  const auto decode_rate = rate(1, mean(collect(report, &BenchRep::tpot)));
+  const double batch = static_cast<double>(plan.batch);
+  const auto prefill_rate =
+      rate(batch * static_cast<double>(plan.prompt_len), mean_prefill(report));
+  const auto decode_rate = rate(batch, mean_decode_step(report));
   std::string text = fmt::format("model           {}\n", report.model) + machine_lines(report);
-  text += fmt::format("run             batch 1, prompt {}, generated {}, depth {}, {}\n",
-                      plan.prompt_len, plan.gen_len, plan.depth, counted(plan.reps, "repetition"));
+  text +=
+      fmt::format("run             batch {}, prompt {}, generated {}, depth {}, {}\n", plan.batch,
+                  plan.prompt_len, plan.gen_len, plan.depth, counted(plan.reps, "repetition"));
   text += times_line("TTFT", collect(report, &BenchRep::ttft));
   text += times_line("TPOT", collect(report, &BenchRep::tpot));
   text += speed_line("prefill", prefill_rate, prefill_gflops(report), "GFLOP/s",

@@ -18,6 +18,7 @@ namespace llm {
 namespace {
 
 constexpr int64_t kMaxTokens = 1 << 24;
+constexpr int64_t kMaxBatch = 4096;
 constexpr int64_t kMaxReps = 100000;
 
 struct BenchOptions {
@@ -30,6 +31,7 @@ BenchPlan plan_of(const BenchOptions& options) {
   BenchPlan plan;
   plan.prompt_len = options.prompt_len.value_or(plan.prompt_len);
   plan.gen_len = options.gen_len.value_or(plan.gen_len);
+  plan.batch = options.batch.value_or(plan.batch);
   plan.depth = options.depth.value_or(plan.depth);
   plan.reps = options.reps.value_or(plan.reps);
   plan.warmup = options.warmup.value_or(plan.warmup);
@@ -56,7 +58,8 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
       {.ctx = options.common.ctx,
        .prompt_tokens = plan.depth + plan.prompt_len,
        .max_tokens = plan.gen_len,
-       .kv_bytes_per_token = kv_bytes_per_token(files.config, options.common.device.cache_dtype()),
+       .kv_bytes_per_token =
+           plan.batch * kv_bytes_per_token(files.config, options.common.device.cache_dtype()),
        .available_bytes = computes ? available_memory() : kUnlimitedMemory},
       files.config, log);
   refuse_beyond(plan, context);
@@ -114,7 +117,7 @@ Action add_bench(CLI::App& app) {
   add_integer(app, "--prompt-len", options->prompt_len, 1, kMaxTokens,
               "Prompt tokens (default: 512)");
   add_integer(app, "--gen-len", options->gen_len, 0, kMaxTokens, "Generated tokens (default: 128)");
-  add_integer(app, "--batch", options->batch, 1, 1, "Sequences at once (only 1 so far)");
+  add_integer(app, "--batch", options->batch, 1, kMaxBatch, "Requests at once (default: 1)");
   add_integer(app, "--depth", options->depth, 0, kMaxTokens,
               "Tokens in the cache before the timed prompt (default: 0)");
   add_integer(app, "--reps", options->reps, 1, kMaxReps, "Timed repetitions (default: 5)");

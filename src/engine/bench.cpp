@@ -18,37 +18,98 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Other ids in every repetition, the same ids for the same seed.
-std::vector<int32_t> random_ids(const BenchPlan& plan, int64_t rep, int64_t num_ids) {
+/// Other ids for every request of every repetition, the same ids for the same seed.
+std::vector<int32_t> random_ids(const BenchPlan& plan, int64_t request, int64_t num_ids) {
   std::vector<int32_t> ids(static_cast<size_t>(plan.depth + plan.prompt_len));
-  const uint64_t first = static_cast<uint64_t>(rep) * ids.size();
+  const uint64_t first = static_cast<uint64_t>(request) * ids.size();
   for (size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<int32_t>(uniform(plan.seed, first + i) * static_cast<double>(num_ids));
   }
   return ids;
 }
 
-BenchRep run_once(Engine& engine, Backend& backend, const BenchPlan& plan,
-                  std::vector<int32_t> prompt, int64_t num_ids, Observer* observer) {
-  Request request;
-  request.prompt_ids = std::move(prompt);
-  request.max_tokens = plan.gen_len;
-  request.num_ids = num_ids;
-  request.prefill_cut = plan.depth;
-  const auto sequence = engine.add(std::move(request));
-  while (sequence->num_cached_tokens() < plan.depth) engine.step();
+/// A batch of requests on its way, and when their first and last ids came.
+class TimedBatch {
+ public:
+  TimedBatch(Engine& engine, const BenchPlan& plan, int64_t rep, int64_t num_ids)
+      : engine_(engine) {
+    for (int64_t i = 0; i < plan.batch; ++i) {
+      Request request;
+      request.prompt_ids = random_ids(plan, rep * plan.batch + i, num_ids);
+      request.max_tokens = plan.gen_len;
+      request.num_ids = num_ids;
+      request.prefill_cut = plan.depth;
+      requests_.push_back({engine.add(std::move(request)), 0, 0});
+    }
+  }
 
+  void fill_to(int64_t depth) {
+    while (any([&](const Sequence& s) { return s.num_cached_tokens() < depth; })) engine_.step();
+  }
+
+  BenchRep run() {
+    BenchRep rep;
+    start_ = Clock::now();
+    while (any([](const Sequence& s) { return s.in_prefill(); })) step();
+    rep.prefill = now_;
+    rep.decode_step = run_full_steps();
+    while (engine_.has_work()) step();
+    for (const Timed& request : requests_) {
+      const int64_t ids = request.sequence->output_length();
+      if (ids > 0) rep.ttft.push_back(request.first);
+      if (ids > 1)
+        rep.tpot.push_back((request.last - request.first) / static_cast<double>(ids - 1));
+    }
+    return rep;
+  }
+
+ private:
+  struct Timed {
+    std::shared_ptr<const Sequence> sequence;
+    double first;  // seconds after the start
+    double last;
+  };
+
+  template <typename Condition>
+  bool any(const Condition& condition) const {
+    return std::any_of(requests_.begin(), requests_.end(),
+                       [&](const Timed& r) { return condition(*r.sequence); });
+  }
+
+  void step() {
+    const auto advanced = engine_.step();
+    now_ = seconds_since(start_);
+    for (const auto& sequence : advanced) {
+      const auto timed = std::find_if(requests_.begin(), requests_.end(),
+                                      [&](const Timed& r) { return r.sequence == sequence; });
+      timed->last = now_;
+      if (sequence->output_length() == 1) timed->first = now_;
+    }
+  }
+
+  /// Mean seconds of the steps up to the first end of a sequence; nothing if there are none.
+  std::optional<double> run_full_steps() {
+    const double start = now_;
+    int64_t steps = 0;
+    for (; !any([](const Sequence& s) { return s.finished(); }); ++steps) step();
+    if (steps == 0) return std::nullopt;
+    return (now_ - start) / static_cast<double>(steps);
+  }
+
+  Engine& engine_;
+  std::vector<Timed> requests_;
+  Clock::time_point start_;
+  double now_ = 0;  // after the latest step, seconds after the start
+};
+
+BenchRep run_once(Engine& engine, Backend& backend, const BenchPlan& plan, int64_t rep,
+                  int64_t num_ids, Observer* observer) {
+  TimedBatch batch(engine, plan, rep, num_ids);
+  batch.fill_to(plan.depth);
   backend.set_observer(observer);
-  BenchRep rep;
-  const Clock::time_point start = Clock::now();
-  while (sequence->in_prefill()) engine.step();
-  rep.prefill = seconds_since(start);
-  if (plan.gen_len > 0) rep.ttft = rep.prefill;
-  const Clock::time_point first = Clock::now();
-  while (!sequence->finished()) engine.step();
-  if (plan.gen_len > 1) rep.tpot = seconds_since(first) / static_cast<double>(plan.gen_len - 1);
+  const BenchRep result = batch.run();
   backend.set_observer(nullptr);
-  return rep;
+  return result;
 }
 
 }  // namespace
@@ -56,17 +117,20 @@ BenchRep run_once(Engine& engine, Backend& backend, const BenchPlan& plan,
 BenchResult run_bench(LoadedModel& model, const BenchPlan& plan, DType kv_dtype, int64_t num_ids,
                       const std::function<void(int64_t done, int64_t all)>& on_rep) {
   LLM_CHECK(plan.prompt_len > 0 && plan.gen_len >= 0 && plan.depth >= 0);
-  Engine engine(model.decoder(),
-                {.scheduler = {.context = plan.context(), .max_num_seqs = 1, .prefix_cache = false},
-                 .num_cache_tokens = plan.context(),
-                 .kv_dtype = kv_dtype});
+  SchedulerOptions scheduler{
+      .context = plan.context(), .max_num_seqs = plan.batch, .prefix_cache = false};
+  scheduler.max_num_batched_tokens = scheduler.max_num_seqs + scheduler.prefill_chunk;
+  const int64_t blocks = plan.batch * BlockManager::blocks_for(plan.context());
+  Engine engine(
+      model.decoder(),
+      {.scheduler = scheduler, .num_cache_tokens = blocks * kKvBlockSize, .kv_dtype = kv_dtype});
   BenchResult result;
   StageTimes stages;
   const int64_t timed_end = plan.warmup + plan.reps;
   for (int64_t i = 0; i <= timed_end; ++i) {
     on_rep(i, timed_end + 1);
-    const BenchRep rep = run_once(engine, model.backend(), plan, random_ids(plan, i, num_ids),
-                                  num_ids, i == timed_end ? &stages : nullptr);
+    const BenchRep rep =
+        run_once(engine, model.backend(), plan, i, num_ids, i == timed_end ? &stages : nullptr);
     if (i >= plan.warmup && i < timed_end) result.reps.push_back(rep);
   }
   on_rep(timed_end + 1, timed_end + 1);

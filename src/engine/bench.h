@@ -16,6 +16,7 @@ struct BenchPlan {
   int64_t prompt_len = 512;
   int64_t gen_len = 128;  // ids generated; none of them ends the run early
   int64_t depth = 0;      // tokens in the cache before the timed prompt
+  int64_t batch = 1;      // requests that arrive at once
   int64_t reps = 5;
   int64_t warmup = 1;  // repetitions that don't count
   uint64_t seed = 0;   // of the random prompts
@@ -25,9 +26,10 @@ struct BenchPlan {
 
 /// One repetition, in seconds.
 struct BenchRep {
-  double prefill = 0;          // from the request (depth in the cache) to the prompt's end
-  std::optional<double> ttft;  // the same, up to the first id out
-  std::optional<double> tpot;  // (end - first id) / (ids - 1)
+  double prefill = 0;        // from the requests (depth in the cache) to the last prompt's end
+  std::vector<double> ttft;  // of each request: the same, up to its first id out
+  std::vector<double> tpot;  // of each: (end - first id) / (ids - 1)
+  std::optional<double> decode_step;  // mean, of the steps in which all requests decode
 };
 
 struct BenchResult {

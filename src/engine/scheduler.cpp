@@ -39,8 +39,12 @@ const Schedule& Scheduler::next() {
   }
   schedule_.num_decode_seqs = static_cast<int64_t>(schedule_.rows.size());
   int64_t num_tokens = schedule_.num_decode_seqs;
+  const auto before_cut = [](const SequencePtr& sequence) {
+    return sequence->num_cached_tokens() < sequence->request().prefill_cut;
+  };
+  const bool cuts_ahead = std::any_of(running_.begin(), running_.end(), before_cut);
   for (const SequencePtr& sequence : running_) {
-    if (!sequence->in_prefill()) continue;
+    if (!sequence->in_prefill() || (cuts_ahead && !before_cut(sequence))) continue;
     const int64_t rows = next_chunk(*sequence);
     if (num_tokens + rows > options_.max_num_batched_tokens) break;
     schedule_rows(sequence, rows);

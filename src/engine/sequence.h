@@ -24,7 +24,8 @@ struct Request {
   std::vector<int32_t> stop_ids;       // each ends the sequence and is its last id
   int64_t max_tokens = kNoTokenLimit;  // generated ids, the stop id included; 0 = prefill only
   int64_t num_ids = 0;                 // ids below this may be generated
-  int64_t prefill_cut = 0;             // a step of the prefill ends before this position; 0 = off
+  int64_t prefill_cut = 0;  // the prefill stops before this position until all others have
+                            // reached theirs; 0 = off
   /// If set: receives the logits [rows, vocab_size] of the prompt's positions first_position and
   /// on, in order, until every position has been covered. Valid during the call only.
   std::function<void(int64_t first_position, ConstTensor logits)> on_prompt_logits;
