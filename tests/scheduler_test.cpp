@@ -40,14 +40,38 @@ class FakeEngine {
     return static_cast<int32_t>(hash >> 8) % 40;
   }
 
+  /// Some right guesses, some wrong.
+  void propose(Schedule& schedule) {
+    for (size_t i = 0; i < schedule.rows.size(); ++i) {
+      const Sequence& sequence = *schedule.sequences[i];
+      for (int64_t j = 0; j < schedule.rows[i].max_proposals; ++j) {
+        const int32_t right = next_id(sequence.ids_with_proposals());
+        schedule.propose(i, right % 5 == 1 ? right + 1 : right);
+      }
+    }
+  }
+
+  static std::vector<int32_t> verified(const Sequence& sequence) {
+    std::vector<int32_t> ids;
+    const auto proposals = sequence.proposals();
+    do {
+      const size_t length = static_cast<size_t>(sequence.length()) + ids.size();
+      ids.push_back(next_id(sequence.ids_with_proposals().first(length)));
+    } while (ids.size() <= proposals.size() && ids.back() == proposals[ids.size() - 1] &&
+             !sequence.stops_at(ids.back()));
+    return ids;
+  }
+
   /// Checks the schedule and pretends to run it. False when there is no work.
   bool step() {
-    const Schedule& schedule = scheduler_.next();
+    Schedule& schedule = scheduler_.next();
+    propose(schedule);
     if (schedule.rows.empty()) return false;
     check(schedule);
-    std::vector<int32_t> next;
+    std::vector<std::vector<int32_t>> next;
     for (const ScheduledRows& rows : schedule.rows) {
-      next.push_back(rows.last_logits ? next_id(rows.sequence->ids()) : kNoNextId);
+      next.emplace_back();
+      if (rows.samples) next.back() = verified(*rows.sequence);
     }
     scheduler_.done(next);
     return true;
@@ -67,9 +91,11 @@ class FakeEngine {
       REQUIRE(decodes != sequence.in_prefill());
       const int64_t begin = sequence.num_cached_tokens();
       const int64_t end = begin + rows.num_tokens;
-      REQUIRE(end <= sequence.length());
+      REQUIRE(rows.begin == begin);
+      REQUIRE(end <= sequence.length() + sequence.num_proposals());
+      REQUIRE(end <= options_.context);
       if (decodes) {
-        REQUIRE(end == sequence.length());
+        REQUIRE(end == sequence.length() + sequence.num_proposals());
       } else {
         REQUIRE((end % options_.prefill_chunk == 0 || end == sequence.length()));
         REQUIRE(begin / options_.prefill_chunk == (end - 1) / options_.prefill_chunk);

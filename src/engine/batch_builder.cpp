@@ -12,6 +12,13 @@ constexpr int32_t kNoBlock = -1;  // pads the shorter rows of block_tables
 
 }  // namespace
 
+ConstTensor rows_of(ConstTensor matrix, int64_t first, int64_t count) {
+  const int64_t columns = matrix.shape[1];
+  const int64_t row_bytes = byte_size(matrix.dtype, {columns});
+  const std::byte* data = matrix.data == nullptr ? nullptr : matrix.data + first * row_bytes;
+  return {data, matrix.dtype, {count, columns}};
+}
+
 Batch BatchBuilder::build(std::span<const ScheduledRows> scheduled, int64_t num_decode_seqs) {
   input_ids_.clear();
   positions_.clear();
@@ -44,18 +51,19 @@ Batch BatchBuilder::build(std::span<const ScheduledRows> scheduled, int64_t num_
 
 void BatchBuilder::append(const ScheduledRows& rows) {
   const Sequence& sequence = *rows.sequence;
-  const int64_t begin = sequence.num_cached_tokens();
+  const int64_t begin = rows.begin;
   const int64_t end = begin + rows.num_tokens;
-  LLM_CHECK(rows.num_tokens > 0 && end <= sequence.length(), "rows [{}, {}) of {}", begin, end,
-            sequence.length());
+  const auto ids = sequence.ids_with_proposals();
+  LLM_CHECK(rows.num_tokens > 0 && end <= static_cast<int64_t>(ids.size()), "rows [{}, {}) of {}",
+            begin, end, ids.size());
   LLM_CHECK(BlockManager::blocks_for(end) <= static_cast<int64_t>(sequence.block_table().size()),
             "{} blocks for {} tokens", sequence.block_table().size(), end);
   for (int64_t i = begin; i < end; ++i) {
     const int32_t block = sequence.block_table()[static_cast<size_t>(i / kKvBlockSize)];
-    if (rows.all_logits || (rows.last_logits && i == end - 1)) {
+    if (i >= end - rows.num_logits) {
       logits_indices_.push_back(static_cast<int32_t>(input_ids_.size()));
     }
-    input_ids_.push_back(sequence.ids()[static_cast<size_t>(i)]);
+    input_ids_.push_back(ids[static_cast<size_t>(i)]);
     positions_.push_back(static_cast<int32_t>(i));
     slot_mapping_.push_back(block * kKvBlockSize + static_cast<int32_t>(i % kKvBlockSize));
   }

@@ -10,13 +10,19 @@
 
 namespace llm {
 
-/// The next num_tokens ids of a sequence, from num_cached_tokens() on.
+/// Ids [begin, begin + num_tokens) of a sequence, its proposals included.
 struct ScheduledRows {
   const Sequence* sequence = nullptr;
+  int64_t begin = 0;
   int64_t num_tokens = 0;
-  bool all_logits = false;   // of every row
-  bool last_logits = false;  // of the last row
+  int64_t num_logits = 0;      // of the last rows
+  bool prompt_logits = false;  // these are for Request::on_prompt_logits
+  bool samples = false;        // the next id is chosen from the logits of the last rows
+  int64_t max_proposals = 0;   // that may be added to the rows; there are blocks for them
 };
+
+/// Rows [first, first + count) of a matrix, such as a step's logits.
+ConstTensor rows_of(ConstTensor matrix, int64_t first, int64_t count);
 
 /// Keeps the arrays between steps, so that they are allocated once.
 class BatchBuilder {

@@ -7,19 +7,6 @@
 namespace llm {
 namespace {
 
-/// Rows [first, first + count) of a matrix.
-ConstTensor rows_of(ConstTensor matrix, int64_t first, int64_t count) {
-  const int64_t columns = matrix.shape[1];
-  const int64_t row_bytes = byte_size(matrix.dtype, {columns});
-  const std::byte* data = matrix.data == nullptr ? nullptr : matrix.data + first * row_bytes;
-  return {data, matrix.dtype, {count, columns}};
-}
-
-int64_t logits_rows(const ScheduledRows& rows) {
-  if (rows.all_logits) return rows.num_tokens;
-  return rows.last_logits ? 1 : 0;
-}
-
 void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= vocab_size) {
@@ -35,11 +22,12 @@ KvCacheSpec cache_spec(const Decoder& decoder, const EngineOptions& options) {
 
 }  // namespace
 
-Engine::Engine(Decoder& decoder, const EngineOptions& options)
+Engine::Engine(Decoder& decoder, const EngineOptions& options, std::unique_ptr<Proposer> proposer)
     : decoder_(&decoder),
       options_(options),
       cache_(cache_spec(decoder, options)),
-      scheduler_(options.scheduler, cache_.spec().num_blocks) {
+      scheduler_(options.scheduler, cache_.spec().num_blocks),
+      proposer_(std::move(proposer)) {
   LLM_CHECK(options.scheduler.context > 0 && options.scheduler.context <= decoder.max_positions());
 }
 
@@ -70,14 +58,15 @@ std::shared_ptr<const Sequence> Engine::add(Request request) {
 }
 
 std::vector<std::shared_ptr<const Sequence>> Engine::step() {
-  const Schedule& schedule = scheduler_.next();
+  Schedule& schedule = scheduler_.next();
   if (schedule.rows.empty()) return {};
+  if (proposer_ != nullptr) proposer_->propose(schedule);
   const Batch batch = builder_.build(schedule.rows, schedule.num_decode_seqs);
   const ConstTensor logits = decoder_->forward(batch, cache_);
   deliver_prompt_logits(schedule, logits);
-  const std::vector<int32_t> sampled = sample(schedule, logits);
+  const std::vector<std::vector<int32_t>> next_ids = choose_ids(schedule, logits);
   ++num_steps_;
-  return scheduler_.done(sampled);
+  return scheduler_.done(next_ids);
 }
 
 void Engine::finish(const Sequence& sequence, FinishReason reason) {
@@ -87,33 +76,45 @@ void Engine::finish(const Sequence& sequence, FinishReason reason) {
 void Engine::deliver_prompt_logits(const Schedule& schedule, ConstTensor logits) const {
   int64_t first = 0;
   for (const ScheduledRows& rows : schedule.rows) {
-    if (rows.all_logits) {
-      const Sequence& sequence = *rows.sequence;
-      sequence.request().on_prompt_logits(sequence.num_cached_tokens(),
-                                          rows_of(logits, first, rows.num_tokens));
+    if (rows.prompt_logits) {
+      rows.sequence->request().on_prompt_logits(rows.begin,
+                                                rows_of(logits, first, rows.num_logits));
     }
-    first += logits_rows(rows);
+    first += rows.num_logits;
   }
 }
 
-std::vector<int32_t> Engine::sample(const Schedule& schedule, ConstTensor logits) {
-  std::vector<int32_t> sampled(schedule.rows.size(), kNoNextId);
+std::vector<std::vector<int32_t>> Engine::choose_ids(const Schedule& schedule,
+                                                     ConstTensor logits) const {
+  std::vector<std::vector<int32_t>> next_ids(schedule.rows.size());
   int64_t end = 0;  // of this sequence's rows in logits
   for (size_t i = 0; i < schedule.rows.size(); ++i) {
-    const ScheduledRows& rows = schedule.rows[i];
-    end += logits_rows(rows);
-    if (!rows.last_logits) continue;
-    const Sequence& sequence = *rows.sequence;
-    const SampleRow row{&sequence.request().sampling, sequence.prompt_ids(), sequence.output_ids(),
-                        sequence.request().num_ids};
-    try {
-      decoder_->backend().sample({&sampled[i], 1}, rows_of(logits, end - 1, 1), {&row, 1});
-    } catch (const Error& e) {
-      throw Error(e.code(), fmt::format("step {}, position {}: {}", num_steps_,
-                                        sequence.length() - 1, e.what()));
-    }
+    end += schedule.rows[i].num_logits;
+    if (!schedule.rows[i].samples) continue;
+    const Sequence& sequence = *schedule.rows[i].sequence;
+    const auto proposals = sequence.proposals();
+    const int64_t first = end - 1 - std::ssize(proposals);
+    std::vector<int32_t>& ids = next_ids[i];
+    do {  // as long as the proposals are right
+      ids.push_back(sample(sequence, std::ssize(ids), rows_of(logits, first + std::ssize(ids), 1)));
+    } while (ids.size() <= proposals.size() && ids.back() == proposals[ids.size() - 1] &&
+             !sequence.stops_at(ids.back()));
   }
-  return sampled;
+  return next_ids;
+}
+
+/// The id that follows when the first `num_right` proposals are right.
+int32_t Engine::sample(const Sequence& sequence, int64_t num_right, ConstTensor logits) const {
+  const SampleRow row{&sequence.request().sampling, sequence.prompt_ids(),
+                      sequence.output_ids_with(num_right), sequence.request().num_ids};
+  int32_t id = 0;
+  try {
+    decoder_->backend().sample({&id, 1}, logits, {&row, 1});
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("step {}, position {}: {}", num_steps_,
+                                      sequence.length() + num_right - 1, e.what()));
+  }
+  return id;
 }
 
 }  // namespace llm

@@ -1,5 +1,5 @@
-// Runs requests: each step() is one forward pass over the rows that the scheduler chose, then one
-// new token for each sequence whose ids are all in the cache.
+// Runs requests: each step() is one forward pass over the rows that the scheduler chose, then
+// one new token, or with speculation several, for each sequence whose ids are all in the cache.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "engine/batch_builder.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/speculative.h"
 #include "model/decoder.h"
 
 namespace llm {
@@ -22,14 +23,15 @@ struct EngineOptions {
 
 class Engine {
  public:
-  /// The decoder outlives the engine.
-  Engine(Decoder& decoder, const EngineOptions& options);
+  /// The decoder outlives the engine. The proposer, if any, is for scheduler.max_proposals > 0.
+  Engine(Decoder& decoder, const EngineOptions& options,
+         std::unique_ptr<Proposer> proposer = nullptr);
 
   /// Refuses (exit code 2) a prompt that is empty or longer than the context, ids outside of the
   /// vocabulary, sampling parameters out of range, and what would never fit into the cache.
   std::shared_ptr<const Sequence> add(Request request);
 
-  /// Runs one step and returns the sequences that got a new id, in the batch's order. Throws Error
+  /// Runs one step and returns the sequences that got new ids, in the batch's order. Throws Error
   /// (exit code 1) naming step and positions when the logits aren't finite. No-op without work.
   std::vector<std::shared_ptr<const Sequence>> step();
 
@@ -45,12 +47,14 @@ class Engine {
 
  private:
   void deliver_prompt_logits(const Schedule& schedule, ConstTensor logits) const;
-  std::vector<int32_t> sample(const Schedule& schedule, ConstTensor logits);
+  std::vector<std::vector<int32_t>> choose_ids(const Schedule& schedule, ConstTensor logits) const;
+  int32_t sample(const Sequence& sequence, int64_t num_right, ConstTensor logits) const;
 
   Decoder* decoder_;
   EngineOptions options_;
   KvCache cache_;
   Scheduler scheduler_;
+  std::unique_ptr<Proposer> proposer_;
   BatchBuilder builder_;
   int64_t num_steps_ = 0;
 };

@@ -6,11 +6,22 @@
 #include "base/error.h"
 
 namespace llm {
+namespace {
+
+/// How many ids to propose next, from how the last proposals went: all were right, then more; else
+/// one more than were right.
+int64_t adapted_proposals(int64_t proposed, int64_t accepted, int64_t most) {
+  const int64_t next = accepted == proposed ? accepted + 2 : accepted + 1;
+  return std::clamp<int64_t>(next, 1, most);
+}
+
+}  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, int64_t num_blocks)
     : options_(options), blocks_(num_blocks) {
   LLM_CHECK(options.max_num_seqs > 0 && options.prefill_chunk > 0);
-  LLM_CHECK(options.max_num_batched_tokens >= options.max_num_seqs + options.prefill_chunk);
+  LLM_CHECK(options.max_num_batched_tokens >=
+            options.max_num_seqs * (1 + options.max_proposals) + options.prefill_chunk);
 }
 
 int64_t Scheduler::most_blocks(const Sequence& sequence) const {
@@ -29,16 +40,19 @@ void Scheduler::add(SequencePtr sequence) {
   waiting_.push_back(std::move(sequence));
 }
 
-const Schedule& Scheduler::next() {
+Schedule& Scheduler::next() {
   admit();
   schedule_.rows.clear();
   schedule_.sequences.clear();
+  int64_t num_tokens = 0;
   for (size_t i = 0; i < running_.size(); ++i) {  // it becomes shorter where one is preempted
     const SequencePtr sequence = running_[i];
-    if (!sequence->in_prefill() && make_room_to_decode(*sequence)) schedule_rows(sequence, 1);
+    if (sequence->in_prefill() || !make_room_to_decode(*sequence)) continue;
+    const int64_t max_proposals = proposals_for(*sequence);
+    schedule_rows(sequence, 1, max_proposals);
+    num_tokens += 1 + max_proposals;
   }
   schedule_.num_decode_seqs = static_cast<int64_t>(schedule_.rows.size());
-  int64_t num_tokens = schedule_.num_decode_seqs;
   const auto before_cut = [](const SequencePtr& sequence) {
     return sequence->num_cached_tokens() < sequence->request().prefill_cut;
   };
@@ -47,7 +61,7 @@ const Schedule& Scheduler::next() {
     if (!sequence->in_prefill() || (cuts_ahead && !before_cut(sequence))) continue;
     const int64_t rows = next_chunk(*sequence);
     if (num_tokens + rows > options_.max_num_batched_tokens) break;
-    schedule_rows(sequence, rows);
+    schedule_rows(sequence, rows, 0);
     num_tokens += rows;
   }
   return schedule_;
@@ -72,6 +86,7 @@ bool Scheduler::admit(Sequence& sequence) {
     sequence.num_cached_tokens_ = 0;
     return false;
   }
+  sequence.num_draft_cached_tokens_ = sequence.num_cached_tokens_;
   blocks_.grow(sequence.block_table_, sequence.length());
   if (sequence.output_length() == 0) {
     sequence.num_prefix_cached_tokens_ = sequence.num_cached_tokens_;
@@ -93,6 +108,20 @@ bool Scheduler::make_room_to_decode(const Sequence& sequence) {
   return true;
 }
 
+/// No more than may be wanted, and none that takes a block which another sequence needs.
+int64_t Scheduler::proposals_for(const Sequence& sequence) const {
+  if (options_.max_proposals == 0) return 0;
+  const int64_t left = std::min(sequence.request().max_tokens - sequence.output_length(),
+                                options_.context - sequence.length());
+  const int64_t most = std::min({options_.max_proposals, sequence.next_proposals_, left - 1});
+  const int64_t blocks = BlockManager::blocks_for(sequence.length() + most) -
+                         static_cast<int64_t>(sequence.block_table().size());
+  if (blocks + num_running() <= blocks_.num_free()) return std::max<int64_t>(most, 0);
+  const int64_t in_last_block =
+      BlockManager::blocks_for(sequence.length()) * kKvBlockSize - sequence.length();
+  return std::clamp<int64_t>(most, 0, in_last_block);
+}
+
 void Scheduler::preempt_latest() {
   Sequence& sequence = *running_.back();
   blocks_.release(sequence.block_table_);
@@ -112,29 +141,58 @@ int64_t Scheduler::next_chunk(const Sequence& sequence) const {
   return end - begin;
 }
 
-void Scheduler::schedule_rows(const SequencePtr& sequence, int64_t num_tokens) {
-  const int64_t end = sequence->num_cached_tokens() + num_tokens;
-  blocks_.grow(sequence->block_table_, end);
+void Scheduler::schedule_rows(const SequencePtr& sequence, int64_t num_tokens,
+                              int64_t max_proposals) {
+  const int64_t begin = sequence->num_cached_tokens();
+  const int64_t end = begin + num_tokens;
+  const bool prompt_logits = sequence->wants_prompt_logits();
+  const bool samples = end == sequence->length() && wants_token(*sequence);
+  blocks_.grow(sequence->block_table_, end + max_proposals);
   schedule_.rows.push_back({.sequence = sequence.get(),
+                            .begin = begin,
                             .num_tokens = num_tokens,
-                            .all_logits = sequence->wants_prompt_logits(),
-                            .last_logits = end == sequence->length() && wants_token(*sequence)});
+                            .num_logits = prompt_logits ? num_tokens : (samples ? 1 : 0),
+                            .prompt_logits = prompt_logits,
+                            .samples = samples,
+                            .max_proposals = max_proposals});
   schedule_.sequences.push_back(sequence);
 }
 
-std::vector<std::shared_ptr<const Sequence>> Scheduler::done(std::span<const int32_t> next_ids) {
+void Schedule::propose(size_t row, int32_t id) {
+  Sequence& sequence = *sequences[row];
+  LLM_CHECK(sequence.num_proposals() < rows[row].max_proposals);
+  sequence.ids_.push_back(id);
+  ++sequence.num_proposals_;
+  ++rows[row].num_tokens;
+  ++rows[row].num_logits;
+}
+
+void Schedule::drafted(size_t row, int64_t num_tokens) {
+  sequences[row]->num_draft_cached_tokens_ = num_tokens;
+}
+
+std::vector<std::shared_ptr<const Sequence>> Scheduler::done(
+    std::span<const std::vector<int32_t>> next_ids) {
   LLM_CHECK(next_ids.size() == schedule_.rows.size());
   std::vector<std::shared_ptr<const Sequence>> advanced;
   for (size_t i = 0; i < schedule_.rows.size(); ++i) {
     Sequence& sequence = *schedule_.sequences[i];
-    sequence.num_cached_tokens_ += schedule_.rows[i].num_tokens;
-    if (schedule_.rows[i].all_logits) sequence.num_prompt_logits_ = sequence.num_cached_tokens_;
+    const ScheduledRows& rows = schedule_.rows[i];
+    const int64_t accepted = std::max<int64_t>(1, std::ssize(next_ids[i])) - 1;
+    const int64_t wrong = sequence.num_proposals() - accepted;
+    sequence.num_cached_tokens_ = rows.begin + rows.num_tokens - wrong;
+    sequence.num_draft_cached_tokens_ =
+        std::min(sequence.num_draft_cached_tokens_, sequence.length() + accepted);
+    if (rows.prompt_logits) sequence.num_prompt_logits_ = sequence.num_cached_tokens_;
     if (options_.prefix_cache) {
       const auto cached = static_cast<size_t>(sequence.num_cached_tokens());
-      blocks_.remember(sequence.block_table_, sequence.ids().first(cached));
+      blocks_.remember(sequence.block_table_, sequence.ids_with_proposals().first(cached));
     }
-    if (next_ids[i] != kNoNextId) {
-      append(sequence, next_ids[i]);
+    if (rows.max_proposals > 0) count_proposals(sequence, accepted);
+    for (const int32_t id : next_ids[i]) {
+      if (!sequence.finished()) append(sequence, id);
+    }
+    if (!next_ids[i].empty()) {
       advanced.push_back(schedule_.sequences[i]);
     } else if (!sequence.in_prefill()) {
       finish(sequence, FinishReason::kLength);
@@ -143,10 +201,19 @@ std::vector<std::shared_ptr<const Sequence>> Scheduler::done(std::span<const int
   return advanced;
 }
 
+/// And drops them: those that were right come again as next ids.
+void Scheduler::count_proposals(Sequence& sequence, int64_t accepted) {
+  const int64_t proposed = sequence.num_proposals();
+  sequence.num_proposed_ += proposed;
+  sequence.num_accepted_ += accepted;
+  sequence.next_proposals_ = adapted_proposals(proposed, accepted, options_.max_proposals);
+  sequence.ids_.resize(sequence.size());
+  sequence.num_proposals_ = 0;
+}
+
 void Scheduler::append(Sequence& sequence, int32_t id) {
   sequence.ids_.push_back(id);
-  const std::vector<int32_t>& stops = sequence.request().stop_ids;
-  if (std::find(stops.begin(), stops.end(), id) != stops.end()) {
+  if (sequence.stops_at(id)) {
     finish(sequence, FinishReason::kStop);
   } else if (!wants_token(sequence)) {
     finish(sequence, FinishReason::kLength);

@@ -9,6 +9,7 @@
 // own position, so what a row is computed with never depends on its neighbours.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -29,15 +30,25 @@ struct SchedulerOptions {
   int64_t prefill_chunk = 512;           // prompts are cut at multiples of it
   int64_t max_num_batched_tokens = 528;  // rows of one step, at least the two numbers above
   bool prefix_cache = true;              // share blocks of equal prefixes, also with the past
-};
+  int64_t max_proposals = 0;             // of one sequence in one step; 0: no speculation
 
-inline constexpr int32_t kNoNextId = -1;
+  /// Makes a step large enough for rows of all sequences and one chunk of a prompt.
+  void fit_batched_tokens() {
+    const int64_t least = max_num_seqs * (1 + max_proposals) + prefill_chunk;
+    max_num_batched_tokens = std::max(max_num_batched_tokens, least);
+  }
+};
 
 /// The rows of one step; rows[i] is of sequences[i], decoding ones first.
 struct Schedule {
   std::vector<ScheduledRows> rows;
   std::vector<SequencePtr> sequences;
   int64_t num_decode_seqs = 0;
+
+  /// Adds an id that may come next to a row of a decoding sequence, at most max_proposals times.
+  void propose(size_t row, int32_t id);
+  /// The draft's cache holds so many leading ids of the row's sequence now, proposals included.
+  void drafted(size_t row, int64_t num_tokens);
 };
 
 class Scheduler {
@@ -52,11 +63,12 @@ class Scheduler {
 
   /// The next step. Empty if and only if there is no work. Valid until the next call; done() comes
   /// between two calls.
-  const Schedule& next();
+  Schedule& next();
 
-  /// The step was run: its rows are in the cache, and next_ids[i] follows sequences[i], or nothing
-  /// does (kNoNextId). Ends sequences that have all they may get. Returns those that got an id.
-  std::vector<std::shared_ptr<const Sequence>> done(std::span<const int32_t> next_ids);
+  /// The step was run: its rows are in the cache, and next_ids[i] follow sequences[i]: as many
+  /// proposals as were right, and one id more; nothing where nothing was sampled. Ends sequences
+  /// that have all they may get. Returns those that got an id.
+  std::vector<std::shared_ptr<const Sequence>> done(std::span<const std::vector<int32_t>> next_ids);
 
   /// Takes a sequence that waits or runs out, and gives its blocks back.
   void finish(const Sequence& sequence, FinishReason reason);
@@ -71,9 +83,11 @@ class Scheduler {
   void admit();
   bool admit(Sequence& sequence);
   bool make_room_to_decode(const Sequence& sequence);
+  int64_t proposals_for(const Sequence& sequence) const;
   void preempt_latest();
   int64_t next_chunk(const Sequence& sequence) const;
-  void schedule_rows(const SequencePtr& sequence, int64_t num_tokens);
+  void schedule_rows(const SequencePtr& sequence, int64_t num_tokens, int64_t max_proposals);
+  void count_proposals(Sequence& sequence, int64_t accepted);
   /// False if the sequence has all the ids it may get.
   bool wants_token(const Sequence& sequence) const;
   void append(Sequence& sequence, int32_t id);

@@ -1,6 +1,7 @@
 // One request on its way through the engine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -42,6 +43,9 @@ enum class FinishReason {
 /// "stop", "length"; empty for kNone.
 std::string_view name_of(FinishReason reason);
 
+/// With how many proposals speculation begins, before it knows how many are accepted.
+inline constexpr int64_t kFirstProposals = 4;
+
 /// Prompt and generated ids, and how far the cache holds them. Changed by the Scheduler only.
 class Sequence {
  public:
@@ -52,12 +56,30 @@ class Sequence {
         prefill_end_(prompt_length_) {}
 
   const Request& request() const { return request_; }
-  std::span<const int32_t> ids() const { return ids_; }
+  std::span<const int32_t> ids() const { return ids_with_proposals().first(size()); }
   std::span<const int32_t> prompt_ids() const { return ids().first(prompt_size()); }
   std::span<const int32_t> output_ids() const { return ids().subspan(prompt_size()); }
-  int64_t length() const { return static_cast<int64_t>(ids_.size()); }
+  int64_t length() const { return static_cast<int64_t>(size()); }
   int64_t prompt_length() const { return prompt_length_; }
   int64_t output_length() const { return length() - prompt_length_; }
+
+  /// Ids that a step verifies: guesses of what follows. They are no part of ids() yet.
+  int64_t num_proposals() const { return num_proposals_; }
+  std::span<const int32_t> proposals() const { return ids_with_proposals().subspan(size()); }
+  std::span<const int32_t> ids_with_proposals() const { return ids_; }
+  /// The output as it is when the first n proposals are right.
+  std::span<const int32_t> output_ids_with(int64_t n) const {
+    return ids_with_proposals().subspan(prompt_size(), static_cast<size_t>(output_length() + n));
+  }
+  /// Over its whole life.
+  int64_t num_proposed() const { return num_proposed_; }
+  int64_t num_accepted() const { return num_accepted_; }
+
+  /// The id is one of the request's stop ids.
+  bool stops_at(int32_t id) const {
+    const std::vector<int32_t>& stops = request_.stop_ids;
+    return std::find(stops.begin(), stops.end(), id) != stops.end();
+  }
 
   SequenceState state() const { return state_; }
   bool finished() const { return state_ == SequenceState::kFinished; }
@@ -65,6 +87,8 @@ class Sequence {
 
   /// Leading ids whose keys and values are in the cache.
   int64_t num_cached_tokens() const { return num_cached_tokens_; }
+  /// The same in the draft model's cache, where there is one.
+  int64_t num_draft_cached_tokens() const { return num_draft_cached_tokens_; }
   /// Leading ids of the prompt that the prefix cache had.
   int64_t num_prefix_cached_tokens() const { return num_prefix_cached_tokens_; }
   /// Its prompt, or after a preemption all ids it had by then, isn't all in the cache yet.
@@ -79,13 +103,20 @@ class Sequence {
 
  private:
   friend class Scheduler;
+  friend struct Schedule;
+  size_t size() const { return ids_.size() - static_cast<size_t>(num_proposals_); }
   size_t prompt_size() const { return static_cast<size_t>(prompt_length_); }
 
   Request request_;
-  std::vector<int32_t> ids_;
+  std::vector<int32_t> ids_;  // and behind them the proposals
   int64_t prompt_length_;
   int64_t prefill_end_;
   int64_t num_cached_tokens_ = 0;
+  int64_t num_draft_cached_tokens_ = 0;
+  int64_t num_proposals_ = 0;
+  int64_t next_proposals_ = kFirstProposals;  // at most, in its next step
+  int64_t num_proposed_ = 0;
+  int64_t num_accepted_ = 0;
   int64_t num_prompt_logits_ = 0;  // leading positions whose logits were delivered
   int64_t num_prefix_cached_tokens_ = 0;
   std::vector<int32_t> block_table_;

@@ -1,0 +1,96 @@
+#include "engine/speculative.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace llm {
+namespace {
+
+/// Lengths of the ids to look up, the longest first. A single id says too little.
+constexpr size_t kLongestNgram = 4;
+constexpr size_t kShortestNgram = 2;
+
+/// What followed the latest earlier occurrence of the last n ids; empty if there is none.
+std::span<const int32_t> what_followed(std::span<const int32_t> ids, size_t n) {
+  if (ids.size() <= n) return {};
+  const auto last = ids.last(n);
+  for (size_t at = ids.size() - n; at-- > 0;) {
+    if (std::equal(last.begin(), last.end(), ids.begin() + static_cast<ptrdiff_t>(at))) {
+      return ids.subspan(at + n);
+    }
+  }
+  return {};
+}
+
+std::span<const int32_t> look_up(std::span<const int32_t> ids) {
+  for (size_t n = kLongestNgram; n >= kShortestNgram; --n) {
+    const auto found = what_followed(ids, n);
+    if (!found.empty()) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+void NgramProposer::propose(Schedule& schedule) {
+  for (size_t i = 0; i < static_cast<size_t>(schedule.num_decode_seqs); ++i) {
+    const auto found = look_up(schedule.sequences[i]->ids());
+    const size_t most = static_cast<size_t>(schedule.rows[i].max_proposals);
+    // A repetition goes on: what followed may reach up to the end of the ids, and then repeats.
+    for (size_t j = 0; j < most && !found.empty(); ++j) {
+      schedule.propose(i, found[j % found.size()]);
+    }
+  }
+}
+
+DraftProposer::DraftProposer(Decoder& draft, int64_t num_blocks, DType kv_dtype)
+    : draft_(&draft), cache_(draft.cache_spec(num_blocks, kv_dtype)) {}
+
+void DraftProposer::propose(Schedule& schedule) {
+  // First all ids that the draft's cache lacks, then one guess after the other.
+  std::vector<DraftRows> rows;
+  for (size_t i = 0; i < schedule.rows.size(); ++i) {
+    const ScheduledRows& target = schedule.rows[i];
+    const int64_t begin = target.sequence->num_draft_cached_tokens();
+    const int64_t end = target.begin + target.num_tokens;
+    const int64_t guesses = target.max_proposals > 0 ? 1 : 0;
+    rows.push_back({i, {target.sequence, begin, end - begin, guesses}});
+  }
+  run(schedule, rows, schedule.num_decode_seqs);
+  while (true) {
+    rows.clear();
+    for (size_t i = 0; i < static_cast<size_t>(schedule.num_decode_seqs); ++i) {
+      const Sequence& sequence = *schedule.sequences[i];
+      if (sequence.num_proposals() == schedule.rows[i].max_proposals) continue;
+      const int64_t last = sequence.length() + sequence.num_proposals() - 1;
+      rows.push_back({i, {&sequence, last, 1, 1}});
+    }
+    if (rows.empty()) return;
+    run(schedule, rows, std::ssize(rows));
+  }
+}
+
+void DraftProposer::run(Schedule& schedule, const std::vector<DraftRows>& rows,
+                        int64_t num_decode_seqs) {
+  std::vector<ScheduledRows> scheduled;
+  for (const DraftRows& r : rows) scheduled.push_back(r.rows);
+  const Tensor logits = draft_->forward(builder_.build(scheduled, num_decode_seqs), cache_);
+  int64_t row = 0;
+  for (const auto& [of, r] : rows) {
+    schedule.drafted(of, r.begin + r.num_tokens);
+    if (r.num_logits > 0) schedule.propose(of, draw(*r.sequence, logits, row++));
+  }
+}
+
+int32_t DraftProposer::draw(const Sequence& sequence, ConstTensor logits, int64_t row) {
+  const int64_t vocab_size = draft_->config().vocab_size;
+  const SampleRow sample = {&sequence.request().sampling, sequence.prompt_ids(),
+                            sequence.output_ids_with(sequence.num_proposals()),
+                            std::min(sequence.request().num_ids, vocab_size)};
+  int32_t id = 0;
+  draft_->backend().sample({&id, 1}, rows_of(logits, row, 1), {&sample, 1});
+  return id;
+}
+
+}  // namespace llm
