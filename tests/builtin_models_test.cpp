@@ -92,8 +92,9 @@ TEST_CASE("built-in models answer as the reference does, id for id") {
     device.act = ActDType::kF32;
     const ModelFiles files = open_model(choice, device.device, quiet);
     LoadedModel model(files, choice, device, 0, kContext, quiet);
-    Engine engine(model.decoder(),
-                  {.scheduler = {.context = kContext}, .num_cache_tokens = kContext, .kv_dtype = DType::kF32});
+    Engine engine(model.decoder(), {.scheduler = {.context = kContext},
+                                    .num_cache_tokens = kContext,
+                                    .kv_dtype = DType::kF32});
     const ChatTemplate chat_template = *load_chat_template(files.tokenizer_dir, false);
     GoldenFile golden("tiny_answers.jsonl (" + name + ")");
     std::ifstream lines("tests/goldens/tiny_answers.jsonl");
