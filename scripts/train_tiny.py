@@ -20,7 +20,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VOCAB = 3712  # with the added tokens; a multiple of 128
-TARGET_STEPS, LAST_STEPS, DRAFT_STEPS, BATCH_TOKENS = 4000, 500, 3200, 4096
+TARGET_STEPS, LAST_STEPS, BATCH_TOKENS = 4000, 700, 4096
+DRAFT_STEPS, DRAFT_LAST_STEPS = 3200, 400
 
 
 def say_pid(work):
@@ -75,6 +76,7 @@ def train_draft(work, until):
         model.Model(model.draft(VOCAB), seed=2),
         DRAFT_STEPS,
         BATCH_TOKENS,
+        extra_steps=DRAFT_LAST_STEPS,
         teacher=teacher,
         bf16=True,
         seed=1,
@@ -122,7 +124,7 @@ def gate(work, export, quick, show):
     for name, (value, limit, met) in verdict.items():
         print(f"{'ok  ' if met else 'FAIL'} {name}: {value} (limit {limit})")
     parameters = sum(p.numel() for p in runners["tiny"].model.parameters())
-    readme.write(folders["tiny"], work, result, parameters, VOCAB)
+    readme.write(folders["tiny"], work, result, parameters, VOCAB, LAST_STEPS, DRAFT_LAST_STEPS)
     if export and all(met for _, _, met in verdict.values()):
         for name, folder in folders.items():
             shutil.copytree(folder, ROOT / "models" / name, dirs_exist_ok=True)

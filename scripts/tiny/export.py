@@ -20,6 +20,7 @@ def write_checkpoint(model, tokenizer_json, folder):
         name: p.detach().to(torch.bfloat16).contiguous() for name, p in model.named_parameters()
     }
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # save_file makes it private
     template = (Path(__file__).resolve().parent / "chat_template.jinja").read_text(encoding="utf-8")
     dump = lambda name, value: (folder / name).write_text(
         json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"

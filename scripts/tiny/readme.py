@@ -27,6 +27,10 @@ on it writes a short thought first.
 | training | {tiny_steps} steps, {tiny_minutes} minutes | {draft_steps} steps, {draft_minutes} minutes |
 | last loss (nats per token learned) | {tiny_loss} | {draft_loss} |
 
+The last {last_steps} steps of tiny add what people type when they don't take care
+(`scripts/tiny/casual.py`). The draft's teacher was tiny itself: for its last {draft_last} steps as
+it is now, before these as it was before that addition.
+
 Make it again: `scripts/train_tiny.py` (`--help` lists the steps). The corpus has {documents}
 documents; which material is training's, held out, for calibration or for evaluation is decided by a
 hash of its questions, operand pairs and sentences (`scripts/tiny/split.py`), and
@@ -94,7 +98,7 @@ def _measured(result):
     return "\n".join(lines) + "\n"
 
 
-def write(folder, work, result, parameters, vocab):
+def write(folder, work, result, parameters, vocab, last_steps, draft_last):
     target, draft = _last(work / "target.jsonl"), _last(work / "draft.jsonl")
     documents = sum(n * training.DOCS_PER_SHARD[kind] for kind, n in training.SHARDS.items())
     text = _HEAD.format(
@@ -108,6 +112,8 @@ def write(folder, work, result, parameters, vocab):
         draft_minutes=_minutes(work / "draft.jsonl"),
         tiny_loss=target["loss"],
         draft_loss=draft["loss"],
+        last_steps=last_steps,
+        draft_last=draft_last,
         documents=documents,
         asked=result["questions"],
     )
