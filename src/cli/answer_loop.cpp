@@ -41,6 +41,8 @@ class PrefillProgress {
 void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& sequence) {
   result.content = answer.content();
   result.reasoning = answer.reasoning();
+  result.tool_calls = answer.tool_calls();
+  result.tool_problems = answer.tool_problems();
   result.reasoning_tokens = answer.reasoning_tokens();
   result.cached_tokens = sequence.num_prefix_cached_tokens();
   result.prompt_ids.assign(sequence.prompt_ids().begin(), sequence.prompt_ids().end());
@@ -85,10 +87,24 @@ void AnswerPrinter::end_thoughts() {
   if (options_.mark_thoughts) write_stderr(may_style_terminal() ? "\n" : "[answer]\n");
 }
 
-void AnswerPrinter::end() {
+void AnswerPrinter::end(const std::vector<ToolCall>& tool_calls) {
   end_thoughts();
+  if (options_.content && !tool_calls.empty()) {
+    std::string lines = has_content_ && !content_ends_line_ ? "\n" : "";
+    for (const ToolCall& call : tool_calls) lines += tool_call_text(call) + "\n";
+    write_stdout(content_on_terminal_ ? strip_controls(lines) : lines);
+    content_ends_line_ = true;
+  }
   const bool wants_end = options_.end_line || (content_on_terminal_ && has_content_);
   if (options_.content && wants_end && !content_ends_line_) write_stdout("\n");
+}
+
+std::shared_ptr<ThinkBudget> limit_thought(Request& request, const std::optional<int64_t>& limit,
+                                           const Tokenizer* tokenizer, const AnswerStream& answer) {
+  if (!limit || tokenizer == nullptr) return nullptr;
+  auto budget = std::make_shared<ThinkBudget>(*tokenizer, answer, *limit);
+  request.on_sampled = [budget](int32_t sampled) { return budget->next(sampled); };
+  return budget;
 }
 
 RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequence,
@@ -125,20 +141,32 @@ RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequ
   }
   progress.clear();
   printer.print(answer.finish());
-  printer.end();
+  printer.end(answer.tool_calls());
   if (sequence->output_length() > 0) result.ttft = result.prefill;
   if (sequence->output_length() > 1) {
     result.tpot = seconds_between(first, last) / static_cast<double>(sequence->output_length() - 1);
   }
   result.finish_reason = answer.stopped() ? FinishReason::kStop : sequence->finish_reason();
+  if (result.finish_reason == FinishReason::kStop && !answer.tool_calls().empty()) {
+    result.finish_reason = FinishReason::kToolCalls;
+  }
   result.repetition = guard.found();
+  result.budget_spent = run.budget && run.budget->spent();
   fill_result(result, answer, *sequence);
   return result;
 }
 
 void say_ending(const RunResult& result, const Sequence& sequence, int64_t context,
                 const Log& log) {
-  const bool only_thought = result.content.empty() && result.reasoning && !result.interrupted;
+  for (const std::string& problem : result.tool_problems) {
+    log.warn("a <tool_call> of the answer is no tool call and stays text: {}", problem);
+  }
+  if (result.budget_spent) {
+    log.info("(the thought was ended at its budget of {})",
+             counted(result.reasoning_tokens, "token"));
+  }
+  const bool only_thought = result.content.empty() && result.tool_calls.empty() &&
+                            result.reasoning && !result.interrupted;
   if (only_thought && result.finish_reason == FinishReason::kStop) {
     log.warn("the model thought and gave no answer (--show-thinking shows the thought)");
   }

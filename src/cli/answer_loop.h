@@ -3,12 +3,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "cli/run_report.h"
 #include "engine/answer_stream.h"
 #include "engine/engine.h"
+#include "engine/think_budget.h"
 #include "model/decoder.h"
 
 namespace llm {
@@ -26,7 +29,8 @@ class AnswerPrinter {
   explicit AnswerPrinter(const Options& options);
 
   void print(const AnswerPiece& piece);
-  void end();
+  /// The end of the answer. Tool calls follow the content, each as JSON on a line of its own.
+  void end(const std::vector<ToolCall>& tool_calls);
 
  private:
   void print_thoughts(std::string_view text);
@@ -45,7 +49,13 @@ struct AnswerRun {
   bool loop_guard = true;
   bool show_progress = false;           // of a long prompt, on stderr if that is a terminal
   std::function<bool()> interrupted{};  // asked between steps; may be empty
+  std::shared_ptr<const ThinkBudget> budget{};
 };
+
+/// What ends a request's thought, to be set up before the engine has the request. Nothing without a
+/// limit or a tokenizer. `answer` outlives it.
+std::shared_ptr<ThinkBudget> limit_thought(Request& request, const std::optional<int64_t>& limit,
+                                           const Tokenizer* tokenizer, const AnswerStream& answer);
 
 /// Steps the engine, which has no other work, until the sequence is finished, interrupted, or
 /// repeats itself, and fills all of the result but decode_bytes.
@@ -53,7 +63,7 @@ RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequ
                      AnswerStream& answer, AnswerPrinter& printer, const AnswerRun& run);
 
 /// Says why an answer ended early or is empty: the context is full, it repeated itself, or there
-/// was nothing but a thought.
+/// was nothing but a thought; that a thought was cut short; and which tool calls are none.
 void say_ending(const RunResult& result, const Sequence& sequence, int64_t context, const Log& log);
 
 /// Bytes that a decode step reads: every matrix once, and the cache at the answer's mean length.

@@ -13,6 +13,8 @@ namespace llm {
 void add_template_options(CLI::App& app, AnswerOptions& o) {
   begin_section(app, "Conversation");
   add_text(app, "--system", o.system, "TEXT", "System message");
+  refuse_empty(add_text(app, "--tools", o.tools, "FILE",
+                        "JSON: an array of tools that the model may call, as OpenAI's API has it"));
   refuse_empty(add_text(app, "--chat-template", o.chat_template, "FILE",
                         "Jinja template instead of the model's own"));
   app.add_flag(
@@ -24,16 +26,19 @@ void add_template_options(CLI::App& app, AnswerOptions& o) {
       "Whether the model thinks first (auto: the template's default)");
 }
 
-void add_max_tokens_option(CLI::App& app, std::optional<int64_t>& max_tokens) {
+void add_length_options(CLI::App& app, AnswerOptions& o) {
   add_integer(
-      app, "-n,--max-tokens", max_tokens, 0, std::numeric_limits<int32_t>::max(),
+      app, "-n,--max-tokens", o.max_tokens, 0, std::numeric_limits<int32_t>::max(),
       "Most tokens to generate, the final eos included; 0 = prefill only (default: until eos "
       "or the context is full)");
+  add_integer(app, "--think-budget", o.think_budget, 0, std::numeric_limits<int32_t>::max(),
+              "Most tokens of a thought, <think> and </think> included: a longer one is ended with "
+              "a newline and </think>, and the answer follows");
 }
 
 void add_stop_options(CLI::App& app, AnswerOptions& o) {
   begin_section(app, "Where the answer ends");
-  add_max_tokens_option(app, o.max_tokens);
+  add_length_options(app, o);
   app.add_option("--stop", o.stops, "End the answer before this text (repeatable)")
       ->type_name("TEXT")
       ->expected(1)
@@ -66,6 +71,7 @@ std::optional<Think> parse_think(const std::string& word) {
 }
 
 void check_answer_options(const AnswerOptions& o) {
+  if (o.tools == "-") refuse("--tools -: expected a file (/dev/stdin is one)");
   if (o.chat_template == "-") refuse("--chat-template -: expected a file (/dev/stdin is one)");
   for (const std::string& stop : o.stops) {
     if (stop.empty()) refuse("--stop \"\": expected some text");

@@ -22,19 +22,21 @@ struct AnswerOptions {
   std::optional<std::string> system;
   std::optional<std::string> chat_template;  // file
   bool parse_special_in_content = false;
+  std::optional<std::string> tools;  // file
   Think think = Think::kAuto;
 
+  std::optional<int64_t> think_budget;
   std::optional<int64_t> max_tokens;
   std::vector<std::string> stops;
   bool loop_guard = true;
 };
 
-/// --system, --chat-template, --parse-special-in-content, --think.
+/// --system, --tools, --chat-template, --parse-special-in-content, --think.
 void add_template_options(CLI::App& app, AnswerOptions& options);
-/// --max-tokens, --stop, --no-loop-guard.
+/// --max-tokens, --think-budget, --stop, --no-loop-guard.
 void add_stop_options(CLI::App& app, AnswerOptions& options);
-/// --max-tokens alone.
-void add_max_tokens_option(CLI::App& app, std::optional<int64_t>& max_tokens);
+/// --max-tokens and --think-budget alone.
+void add_length_options(CLI::App& app, AnswerOptions& options);
 
 /// "on", "off" or "auto".
 std::string_view name_of(Think think);

@@ -36,7 +36,7 @@ constexpr CommandRow kCommands[] = {
     {"/stats", ChatCommand::kStats, Argument::kNone, "",
      "times and speeds of the last answer, and how full the context is"},
     {"/set", ChatCommand::kSet, Argument::kOptional, "NAME VALUE",
-     "change a sampling value, seed or max-tokens (alone: show them)"},
+     "change a sampling value, seed, max-tokens, think-budget (alone: show them)"},
     {"/file", ChatCommand::kFile, Argument::kNeeded, "PATH",
      "send a text file along with the next message, after a blank line"},
     {"/exit", ChatCommand::kExit, Argument::kNone, "", "end the chat, as Ctrl-D does"},

@@ -1,60 +1,25 @@
 #include "cli/chat_prompt.h"
 
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/error.h"
-#include "text/utf8.h"
 
 namespace llm {
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{32} << 20;
-
-ChatTemplate own_template_of(const ModelFiles& files, bool with_tools) {
-  std::optional<ChatTemplate> own = load_chat_template(files.tokenizer_dir, with_tools);
-  if (!own) {
-    refuse(
-        "{} has no chat template: use `llm run --raw` for plain completion, or give one with "
-        "--chat-template FILE",
-        files.name);
+/// Calls in the assistant's messages.
+int64_t count_tool_calls(const Value& messages) {
+  int64_t count = 0;
+  for (const Value& message : messages.as_list().items) {
+    const Value* calls = message.find("tool_calls");
+    if (calls != nullptr && calls->is_list()) {
+      count += static_cast<int64_t>(calls->as_list().items.size());
+    }
   }
-  return *std::move(own);
-}
-
-ChatTemplate first_template(const ModelFiles& files, const AnswerOptions& options, const Log& log) {
-  if (!options.chat_template) return own_template_of(files, /*with_tools=*/false);
-  return ChatTemplate::parse(read_named_text("--chat-template", *options.chat_template, log),
-                             *options.chat_template);
+  return count;
 }
 
 }  // namespace
-
-std::string read_named_text(const std::string& flag, const std::string& path, const Log& log) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) {
-    refuse("{} {}: {}", flag, path, error ? error.message() : "no such file");
-  }
-  if (std::filesystem::is_directory(status)) refuse("{} {}: is a folder", flag, path);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse("{} {}: can't be read", flag, path);
-  // Devices and pipes have no size to ask for: read up to the limit.
-  std::string bytes;
-  std::string chunk(1 << 16, '\0');
-  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
-    bytes.append(chunk, 0, static_cast<size_t>(file.gcount()));
-    if (bytes.size() > kMaxFileBytes) {
-      refuse("{} {}: larger than {} MiB", flag, path, kMaxFileBytes >> 20);
-    }
-  }
-  if (file.bad()) refuse("{} {}: can't be read to its end", flag, path);
-  bool replaced = false;
-  std::string text = replace_invalid_utf8(bytes, &replaced);
-  if (replaced) log.warn("{} is not valid UTF-8: ill-formed parts became U+FFFD", path);
-  return text;
-}
 
 const Tokenizer& tokenizer_of(const ModelFiles& files) {
   if (!files.tokenizer) {
@@ -102,32 +67,48 @@ MessagesFile read_messages(const std::string& flag, const std::string& path, con
   return file;
 }
 
+Value read_tools(const std::string& path, const Log& log) {
+  Value tools = parse_json_value(read_named_text("--tools", path, log), path);
+  if (!tools.is_list()) refuse("--tools {}: expected an array of tools", path);
+  for (size_t i = 0; i < tools.as_list().items.size(); ++i) {
+    const Value& tool = tools.as_list().items[i];
+    if (!tool.is_dict()) {
+      refuse(
+          "--tools {}: tool {} is no object: expected {{\"type\": \"function\", \"function\": "
+          "...}}",
+          path, i + 1);
+    }
+  }
+  return tools;
+}
+
 ChatPrompter::ChatPrompter(const ModelFiles& files, const AnswerOptions& options, const Log& log)
     : files_(&files),
-      tokenizer_(&tokenizer_of(files)),
+      log_(&log),
       parse_special_in_content_(options.parse_special_in_content),
-      given_template_(options.chat_template.has_value()),
-      template_(first_template(files, options, log)),
-      special_tokens_(load_special_tokens(files.tokenizer_dir)) {}
+      renderer_(
+          tokenizer_of(files),
+          {.tokenizer_dir = files.tokenizer_dir, .name = files.name, .file = options.chat_template},
+          log) {}
 
 Prompt ChatPrompter::make(const Value& messages, const std::optional<Value>& tools,
                           Think think) const {
   ChatInput input;
   input.messages = messages;
   input.tools = tools;
+  input.python_tool_content = parse_special_in_content_;
   if (think != Think::kAuto) input.enable_thinking = think == Think::kOn;
-  input.special_tokens = special_tokens_;
-  const bool tools_template = tools && !given_template_;
-  const RenderedPrompt rendered = tools_template
-                                      ? own_template_of(*files_, /*with_tools=*/true).render(input)
-                                      : template_.render(input);
+  const RenderedPrompt rendered = renderer_.render(input);
   Prompt prompt;
   prompt.chat = true;
-  const std::vector<TextSpan> none;
-  prompt.ids = tokenizer_->encode(rendered.text, AddedTokens::kAll,
-                                  parse_special_in_content_ ? none : rendered.spans);
-  const bool model_thinks = tokenizer_->id_of("<think>") && tokenizer_->id_of("</think>");
-  prompt.reasoning = reasoning_start(rendered.text, model_thinks);
+  prompt.ids = renderer_.encode(rendered, parse_special_in_content_);
+  prompt.reasoning = reasoning_start(rendered.text, renderer_.model_thinks());
+  prompt.tools_offered = tools && tools->is_list() && !tools->as_list().items.empty();
+  prompt.num_tool_calls = count_tool_calls(messages);
+  prompt.stop_ids = union_of_ids(files_->stop_ids, renderer_.stop_ids());
+  if (prompt.tools_offered && renderer_.ignores_tools(input)) {
+    log_->warn("the chat template has no place for tools: the model doesn't see them");
+  }
   if (prompt.ids.empty()) refuse("the prompt is empty: it has no tokens");
   check_vocabulary(prompt, *files_);
   return prompt;

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "cli/answer_options.h"
+#include "cli/chat_renderer.h"
 #include "engine/session.h"
-#include "text/chat_template.h"
 #include "text/reasoning.h"
 #include "text/value.h"
 
@@ -19,11 +19,10 @@ struct Prompt {
   std::vector<int32_t> ids;
   bool chat = false;                                // made by a chat template
   ReasoningStart reasoning = ReasoningStart::kOff;  // where the answer starts
+  bool tools_offered = false;
+  int64_t num_tool_calls = 0;     // in the messages
+  std::vector<int32_t> stop_ids;  // each ends the answer
 };
-
-/// A text file with ill-formed UTF-8 repaired, which is said. `flag` is what named the file.
-/// Refuses (exit code 2) what can't be read or is larger than 32 MiB.
-std::string read_named_text(const std::string& flag, const std::string& path, const Log& log);
 
 /// The tokenizer; refuses (exit code 2) where the model has none.
 const Tokenizer& tokenizer_of(const ModelFiles& files);
@@ -43,11 +42,15 @@ struct MessagesFile {
 /// else. What the messages hold is up to the template.
 MessagesFile read_messages(const std::string& flag, const std::string& path, const Log& log);
 
+/// Reads an array of tools. Refuses (exit code 2) anything else. What the tools hold is up to the
+/// template.
+Value read_tools(const std::string& path, const Log& log);
+
 /// One model's chat template, ready to render conversations.
 class ChatPrompter {
  public:
   /// Refuses (exit code 2) a model without a tokenizer or a template, and a template that can't be
-  /// used. The files outlive the prompter.
+  /// used. Files and log outlive the prompter.
   ChatPrompter(const ModelFiles& files, const AnswerOptions& options, const Log& log);
 
   /// Refuses (exit code 2) messages that the template refuses, and ids outside of the vocabulary.
@@ -55,11 +58,9 @@ class ChatPrompter {
 
  private:
   const ModelFiles* files_;
-  const Tokenizer* tokenizer_;
+  const Log* log_;
   bool parse_special_in_content_;
-  bool given_template_;  // by a flag: used with and without tools
-  ChatTemplate template_;
-  SpecialTokens special_tokens_;
+  ChatRenderer renderer_;
 };
 
 }  // namespace llm

@@ -36,6 +36,9 @@ ChatSession::ChatSession(ChatOptions options, const ModelFiles& files, const Cha
       log_(&log),
       engine_(model.decoder(), engine_options(options_, context)),
       seed_(seed) {
+  if (options_.answer.tools) {
+    conversation_ = Conversation(Value::list({}), read_tools(*options_.answer.tools, log));
+  }
   conversation_.set_system(options_.answer.system);
 }
 
@@ -90,9 +93,15 @@ bool ChatSession::handle(const ChatEntry& entry) {
 
 void ChatSession::send(const std::string& text) {
   Conversation before = conversation_;
-  conversation_.add_user(attached_.empty() ? text : text + "\n\n" + attached_);
+  const std::string message = attached_.empty() ? text : text + "\n\n" + attached_;
+  if (conversation_.open_calls().empty()) {
+    conversation_.add_user(message);
+  } else {
+    conversation_.add_tool_result(message);
+  }
   try {
-    answer();
+    if (conversation_.open_calls().empty()) answer();
+    say_open_call();
   } catch (const Error&) {
     conversation_ = std::move(before);
     throw;
@@ -146,7 +155,7 @@ Request ChatSession::make_request(const Prompt& prompt) {
   request.prompt_ids = prompt.ids;
   // Every answer draws anew, /regen too, and a given seed still fixes the whole chat.
   request.sampling = resolve_sampling(options_.sampling, files_->generation, seed_ + num_answers_);
-  request.stop_ids = files_->stop_ids;
+  request.stop_ids = prompt.stop_ids;
   request.max_tokens = options_.answer.max_tokens.value_or(kNoTokenLimit);
   request.num_ids = files_->num_ids();
   return request;
@@ -157,16 +166,22 @@ void ChatSession::answer() {
   Request request = make_request(prompt);
   ++num_answers_;
   if (signals_ != nullptr) signals_->take_interrupt();  // one of before doesn't count
+  AnswerStream stream(&*files_->tokenizer, prompt.reasoning, options_.answer.stops,
+                      prompt.tools_offered);
+  const auto budget =
+      limit_thought(request, options_.answer.think_budget, &*files_->tokenizer, stream);
   const auto sequence = engine_.add(std::move(request));
-  AnswerStream stream(&*files_->tokenizer, prompt.reasoning, options_.answer.stops);
   AnswerPrinter printer(
       {.thoughts = interactive() ? !options_.hide_thinking : options_.show_thinking,
        .mark_thoughts = true,
        .end_line = true});
-  AnswerRun how{.loop_guard = options_.answer.loop_guard, .show_progress = !options_.common.quiet};
+  AnswerRun how{.loop_guard = options_.answer.loop_guard,
+                .show_progress = !options_.common.quiet,
+                .budget = budget};
   if (signals_ != nullptr) how.interrupted = [this] { return signals_->take_interrupt(); };
   try {
     RunResult result = run_answer(engine_, sequence, stream, printer, how);
+    result.first_tool_call = prompt.num_tool_calls + 1;
     result.decode_bytes = decode_bytes(model_->decoder(), *sequence, engine_.options().kv_dtype);
     say_ending(result, *sequence, engine_.options().scheduler.context, *log_);
     if (interactive() && sequence->output_length() >= sequence->request().max_tokens &&
@@ -185,11 +200,20 @@ void ChatSession::answer() {
   if (interactive() && stdout_is_terminal()) write_stdout("\n");
 }
 
+/// Says whose result the next message is.
+void ChatSession::say_open_call() const {
+  const std::vector<std::string> open = conversation_.open_calls();
+  if (!open.empty()) log_->info("(the next message is the result of {})", open.front());
+}
+
 void ChatSession::keep_answer(const RunResult& result) {
-  if (!result.interrupted) {
-    conversation_.add_assistant(result.content, result.reasoning);
-  } else if (!result.content.empty()) {
-    conversation_.add_assistant(result.content, result.reasoning);
+  const bool any = !result.content.empty() || !result.tool_calls.empty();
+  if (any || !result.interrupted) {
+    conversation_.add_assistant(result.content, result.reasoning, result.tool_calls,
+                                result.first_tool_call);
+  }
+  if (!result.interrupted) return;
+  if (any) {
     log_->info("(stopped; the conversation keeps this much of the answer)");
   } else {
     conversation_.take_back();

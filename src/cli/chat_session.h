@@ -49,6 +49,7 @@ class ChatSession {
   Prompt fitting_prompt();
   Request make_request(const Prompt& prompt);
   void keep_answer(const RunResult& result);
+  void say_open_call() const;
 
   void command_system(const std::string& argument);
   void command_think(const std::string& argument);

@@ -14,7 +14,11 @@
 namespace llm {
 namespace {
 
-constexpr const char* kUnlimited = "unlimited";  // what /set max-tokens shows and takes
+constexpr const char* kUnlimited = "unlimited";  // what /set shows and takes for lengths
+
+std::string limit_text(const std::optional<int64_t>& limit) {
+  return limit ? std::to_string(*limit) : std::string(kUnlimited);
+}
 
 /// "~/notes" as a shell would have it; there is none here.
 std::string expanded(const std::string& path) {
@@ -97,8 +101,9 @@ void ChatSession::command_set(const std::string& argument) {
   const std::string name = argument.substr(0, blank);
   const size_t begin = argument.find_first_not_of(" \t", blank);
   if (begin == std::string::npos) refuse("/set {}: expected a value after the name", name);
-  if (name == "max-tokens" && argument.substr(begin) == kUnlimited) {
-    options_.answer.max_tokens.reset();
+  if (argument.substr(begin) == kUnlimited && (name == "max-tokens" || name == "think-budget")) {
+    AnswerOptions& answer = options_.answer;
+    (name == "max-tokens" ? answer.max_tokens : answer.think_budget).reset();
     return show(settings());
   }
 
@@ -108,7 +113,7 @@ void ChatSession::command_set(const std::string& argument) {
   app.set_help_flag();
   add_sampling_options(app, changed.sampling);
   app.remove_option(app.get_option("--greedy"));
-  add_max_tokens_option(app, changed.answer.max_tokens);
+  add_length_options(app, changed.answer);
   add_seed_option(app, changed.common.seed);
   if (app.get_option_no_throw("--" + name) == nullptr) {
     std::string names;
@@ -131,11 +136,10 @@ std::string ChatSession::settings() const {
   const SamplingParams p = resolve_sampling(options_.sampling, files_->generation, seed_);
   return fmt::format(
       "temp {}\ntop-k {}\ntop-p {}\nmin-p {}\nrepetition-penalty {}\npresence-penalty {}\n"
-      "frequency-penalty {}\nseed {}\nmax-tokens {}\n",
+      "frequency-penalty {}\nseed {}\nmax-tokens {}\nthink-budget {}\n",
       p.temperature, p.top_k, p.top_p, p.min_p, p.repetition_penalty, p.presence_penalty,
-      p.frequency_penalty, seed_,
-      options_.answer.max_tokens ? std::to_string(*options_.answer.max_tokens)
-                                 : std::string(kUnlimited));
+      p.frequency_penalty, seed_, limit_text(options_.answer.max_tokens),
+      limit_text(options_.answer.think_budget));
 }
 
 void ChatSession::command_save(const std::string& path, bool replace) {
@@ -155,7 +159,7 @@ void ChatSession::command_save(const std::string& path, bool replace) {
 void ChatSession::command_load(const std::string& path) {
   require_regular_file(path);
   MessagesFile file = read_messages("/load", path, *log_);
-  Conversation loaded(file.messages, std::move(file.tools));
+  Conversation loaded(file.messages, file.tools ? file.tools : conversation_.tools());
   // What the template refuses is better known now, with the old conversation still there.
   if (loaded.num_messages() > 0) {
     prompter_->make(loaded.visible(), loaded.tools(), options_.answer.think);
@@ -179,7 +183,10 @@ void ChatSession::command_regen() {
     throw;
   }
   // Stopped before there was an answer: the old one is better than none.
-  if (last_->interrupted && last_->content.empty()) conversation_ = std::move(before);
+  if (last_->interrupted && last_->content.empty() && last_->tool_calls.empty()) {
+    conversation_ = std::move(before);
+  }
+  say_open_call();
 }
 
 void ChatSession::command_file(const std::string& path) {

@@ -94,7 +94,7 @@ Request make_request(const RunOptions& options, const ModelFiles& files, const P
   Request request;
   request.prompt_ids = prompt.ids;
   request.sampling = sampling;
-  if (!options.ignore_eos) request.stop_ids = files.stop_ids;
+  if (!options.ignore_eos) request.stop_ids = prompt.stop_ids;
   request.max_tokens = token_limit(options);
   request.num_ids = files.num_ids();
   request.on_prompt_logits =
@@ -144,17 +144,20 @@ ExitCode run(RunOptions& options) {
                     options.common.seed.value_or(0), context, log);
   Engine engine(model.decoder(),
                 engine_options(options, context, static_cast<int64_t>(prompt.ids.size())));
-  const auto sequence = engine.add(std::move(request));
   const Tokenizer* tokenizer = files.tokenizer && computes(options) ? &*files.tokenizer : nullptr;
   if (!files.tokenizer) log.warn("the model has no tokenizer, so no text: see --print-ids, --json");
-  AnswerStream answer(tokenizer, prompt.reasoning, options.answer.stops);
+  AnswerStream answer(tokenizer, prompt.reasoning, options.answer.stops, prompt.tools_offered);
+  const auto budget = limit_thought(request, options.answer.think_budget, tokenizer, answer);
+  const auto sequence = engine.add(std::move(request));
   ShapeTrace trace;
   if (options.trace_shapes) model.backend().set_observer(&trace);
 
   AnswerPrinter printer({.content = !options.json, .thoughts = options.show_thinking});
-  RunResult result =
-      run_answer(engine, sequence, answer, printer,
-                 {.loop_guard = options.answer.loop_guard, .show_progress = !options.common.quiet});
+  RunResult result = run_answer(engine, sequence, answer, printer,
+                                {.loop_guard = options.answer.loop_guard,
+                                 .show_progress = !options.common.quiet,
+                                 .budget = budget});
+  result.first_tool_call = prompt.num_tool_calls + 1;
   say_ending(result, *sequence, context, log);
   result.decode_bytes = decode_bytes(model.decoder(), *sequence, engine.options().kv_dtype);
   if (options.json) {

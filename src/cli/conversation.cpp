@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/chat_prompt.h"
+#include "cli/run_report.h"
 
 namespace llm {
 namespace {
@@ -14,6 +15,26 @@ bool has_role(const Value& message, std::string_view role) {
 }
 
 bool is_user(const Value& message) { return has_role(message, "user"); }
+
+/// A call as OpenAI's messages have it, but with arguments as an object: templates print them, and
+/// a text would be printed as a quoted text.
+Value call_message(const ToolCall& call, int64_t number) {
+  Dict function;
+  function.set(Value("name"), Value(call.name));
+  function.set(Value("arguments"), parse_json_value(call.arguments, "arguments"));
+  Dict message;
+  message.set(Value("id"), Value(tool_call_id(number)));
+  message.set(Value("type"), Value("function"));
+  message.set(Value("function"), Value(std::move(function)));
+  return Value(std::move(message));
+}
+
+/// "" where the call, as read from a file, has none.
+std::string function_name(const Value& call) {
+  const Value* function = call.find("function");
+  const Value* name = (function != nullptr ? *function : call).find("name");
+  return name != nullptr && name->is_string() ? name->as_string() : std::string();
+}
 
 }  // namespace
 
@@ -48,15 +69,55 @@ void Conversation::add_user(std::string text) {
   messages_.push_back(text_message("user", std::move(text)));
 }
 
-void Conversation::add_assistant(std::string content, std::optional<std::string> reasoning) {
+void Conversation::add_assistant(std::string content, std::optional<std::string> reasoning,
+                                 const std::vector<ToolCall>& tool_calls, int64_t first_call) {
   Dict message;
   message.set(Value("role"), Value("assistant"));
   if (reasoning) message.set(Value("reasoning_content"), Value(*std::move(reasoning)));
   message.set(Value("content"), Value(std::move(content)));
+  if (!tool_calls.empty()) {
+    std::vector<Value> calls;
+    for (const ToolCall& call : tool_calls) calls.push_back(call_message(call, first_call++));
+    message.set(Value("tool_calls"), Value::list(std::move(calls)));
+  }
+  messages_.push_back(Value(std::move(message)));
+}
+
+/// Tool results at the end.
+size_t Conversation::num_results() const {
+  const auto end = std::find_if_not(messages_.rbegin(), messages_.rend(),
+                                    [](const Value& message) { return has_role(message, "tool"); });
+  return static_cast<size_t>(end - messages_.rbegin());
+}
+
+std::vector<std::string> Conversation::open_calls() const {
+  const size_t results = num_results();
+  if (results == messages_.size()) return {};
+  const Value* calls = messages_[messages_.size() - 1 - results].find("tool_calls");
+  if (calls == nullptr || !calls->is_list()) return {};
+  std::vector<std::string> names;
+  const std::vector<Value>& items = calls->as_list().items;
+  for (size_t i = results; i < items.size(); ++i) names.push_back(function_name(items[i]));
+  return names;
+}
+
+void Conversation::add_tool_result(std::string text) {
+  const size_t results = num_results();
+  const Value& asked = messages_[messages_.size() - 1 - results];
+  const Value call = asked.find("tool_calls")->as_list().items[results];
+  Dict message;
+  message.set(Value("role"), Value("tool"));
+  if (const Value* id = call.find("id")) message.set(Value("tool_call_id"), *id);
+  message.set(Value("name"), Value(function_name(call)));
+  message.set(Value("content"), Value(std::move(text)));
   messages_.push_back(Value(std::move(message)));
 }
 
 void Conversation::take_back() {
+  if (const size_t results = num_results(); results > 0) {
+    messages_.resize(messages_.size() - results);
+    return;
+  }
   messages_.resize(last_user());
   hidden_turns_ = std::min(hidden_turns_, std::max<int64_t>(0, num_turns() - 1));
 }

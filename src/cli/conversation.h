@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "text/tool_calls.h"
 #include "text/value.h"
 
 namespace llm {
@@ -26,8 +27,15 @@ class Conversation {
 
   void add_user(std::string text);
   /// The thoughts are kept beside the content, where templates look for them.
-  void add_assistant(std::string content, std::optional<std::string> reasoning);
-  /// Takes away the last user message and what follows it.
+  /// Tool calls get the ids of the numbers from `first_call` on.
+  void add_assistant(std::string content, std::optional<std::string> reasoning,
+                     const std::vector<ToolCall>& tool_calls = {}, int64_t first_call = 1);
+  /// The names of the last message's tool calls that have no result yet.
+  std::vector<std::string> open_calls() const;
+  /// The result of the first open call.
+  void add_tool_result(std::string text);
+  /// Takes away the results at the end; if there are none, the last user message and what follows
+  /// it.
   void take_back();
   /// Takes away what follows the last user message; false if there is no user message.
   bool take_back_answer();
@@ -52,6 +60,7 @@ class Conversation {
 
  private:
   size_t num_system() const;
+  size_t num_results() const;
   size_t last_user() const;  // messages_.size() if there is none
 
   std::vector<Value> messages_;

@@ -77,6 +77,8 @@ void check_run_options(RunOptions& o) {
   refuse_together(o.raw, raw, o.messages.has_value(), "--messages");
   refuse_together(o.raw, raw, o.answer.system.has_value(), "--system");
   refuse_together(o.raw, raw, o.answer.chat_template.has_value(), "--chat-template");
+  refuse_together(o.raw, raw, o.answer.tools.has_value(), "--tools");
+  refuse_together(o.raw, raw, o.answer.think_budget.has_value(), "--think-budget");
   refuse_together(o.raw, raw, o.answer.think != Think::kAuto, "--think");
   refuse_together(o.raw, raw, o.answer.parse_special_in_content, "--parse-special-in-content");
   // Text that isn't an answer may well repeat itself.

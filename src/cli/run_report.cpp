@@ -7,6 +7,7 @@
 
 #include "cli/counted.h"
 #include "cli/version.h"
+#include "text/value.h"
 
 namespace llm {
 namespace {
@@ -32,6 +33,13 @@ std::string run_json(const RunResult& result, const RunInfo& info, bool with_pro
   Json object;
   object["content"] = result.content;
   object["reasoning"] = result.reasoning ? Json(*result.reasoning) : Json(nullptr);
+  int64_t number = result.first_tool_call;
+  for (const ToolCall& call : result.tool_calls) {
+    object["tool_calls"].push_back(
+        {{"id", tool_call_id(number++)},
+         {"type", "function"},
+         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
   object["ids"] = result.ids;
   if (with_prompt_ids) object["prompt_ids"] = result.prompt_ids;
   object["finish_reason"] = std::string(name_of(result.finish_reason));
@@ -49,6 +57,15 @@ std::string run_json(const RunResult& result, const RunInfo& info, bool with_pro
                    {"seed", info.seed},
                    {"model_sha256", nullptr}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string tool_call_id(int64_t number) { return fmt::format("call_{}", number); }
+
+std::string tool_call_text(const ToolCall& call) {
+  Dict object;
+  object.set(Value("name"), Value(call.name));
+  object.set(Value("arguments"), parse_json_value(call.arguments, "arguments"));
+  return to_json(Value(std::move(object))).str();
 }
 
 std::string run_stats(const RunResult& result) {

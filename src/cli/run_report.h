@@ -8,6 +8,7 @@
 
 #include "engine/loop_guard.h"
 #include "engine/sequence.h"
+#include "text/tool_calls.h"
 
 namespace llm {
 
@@ -24,11 +25,15 @@ struct RunInfo {
 struct RunResult {
   std::string content;
   std::optional<std::string> reasoning;  // none in raw mode, or where the model didn't think
+  std::vector<ToolCall> tool_calls;
+  int64_t first_tool_call = 1;             // its number in the conversation
+  std::vector<std::string> tool_problems;  // why what began like a tool call stayed text
   std::vector<int32_t> prompt_ids;
   std::vector<int32_t> ids;  // generated, with the final eos and the tokens of a cut stop string
   FinishReason finish_reason = FinishReason::kNone;
   bool interrupted = false;              // by the user
   std::optional<Repetition> repetition;  // what the loop guard found
+  bool budget_spent = false;             // --think-budget ended a thought
   int64_t reasoning_tokens = 0;
   int64_t cached_tokens = 0;   // of the prompt, found in the prefix cache
   double prefill = 0;          // request accepted to the prompt's end
@@ -40,6 +45,12 @@ struct RunResult {
 /// One line. The ids of the prompt only if asked for. model_sha256 is null: reading a whole
 /// checkpoint for it would cost more than most answers.
 std::string run_json(const RunResult& result, const RunInfo& info, bool with_prompt_ids);
+
+/// The id of the nth tool call of a conversation, from 1 on.
+std::string tool_call_id(int64_t number);
+
+/// {"name": ..., "arguments": {...}} on one line, without a line end.
+std::string tool_call_text(const ToolCall& call);
 
 /// Lines for a person.
 std::string run_stats(const RunResult& result);

@@ -1,12 +1,13 @@
 #include "engine/answer_stream.h"
 
+#include <iterator>
 #include <utility>
 
 namespace llm {
 
 AnswerStream::AnswerStream(const Tokenizer* tokenizer, ReasoningStart reasoning,
-                           std::vector<std::string> stops)
-    : splitter_(reasoning), stops_(std::move(stops)) {
+                           std::vector<std::string> stops, bool tools_offered)
+    : splitter_(reasoning), tool_splitter_(tools_offered), stops_(std::move(stops)) {
   if (tokenizer != nullptr) detokenizer_.emplace(*tokenizer, /*skip_special=*/true);
 }
 
@@ -25,7 +26,8 @@ AnswerPiece AnswerStream::finish() {
   if (stopped() || !detokenizer_) return piece;
   add(piece, splitter_.push(detokenizer_->finish()));
   add(piece, splitter_.finish());
-  const std::string rest = stops_.finish();
+  std::string rest = stops_.push(without_tool_calls(tool_splitter_.finish()));
+  rest += stops_.finish();
   content_ += rest;
   piece.content += rest;
   return piece;
@@ -39,9 +41,15 @@ std::optional<std::string> AnswerStream::reasoning() const {
 void AnswerStream::add(AnswerPiece& piece, const ReasoningSplitter::Output& text) {
   reasoning_ += text.reasoning;
   piece.reasoning += text.reasoning;
-  const std::string certain = stops_.push(text.content);
+  const std::string certain = stops_.push(without_tool_calls(tool_splitter_.push(text.content)));
   content_ += certain;
   piece.content += certain;
+}
+
+/// Keeps the calls and gives the rest.
+std::string AnswerStream::without_tool_calls(ToolCallSplitter::Output text) {
+  std::move(text.calls.begin(), text.calls.end(), std::back_inserter(tool_calls_));
+  return std::move(text.content);
 }
 
 }  // namespace llm

@@ -114,7 +114,7 @@ int32_t Engine::sample(const Sequence& sequence, int64_t num_right, ConstTensor 
     throw Error(e.code(), fmt::format("step {}, position {}: {}", num_steps_,
                                       sequence.length() + num_right - 1, e.what()));
   }
-  return id;
+  return sequence.request().on_sampled ? sequence.request().on_sampled(id) : id;
 }
 
 }  // namespace llm

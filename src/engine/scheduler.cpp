@@ -110,7 +110,7 @@ bool Scheduler::make_room_to_decode(const Sequence& sequence) {
 
 /// No more than may be wanted, and none that takes a block which another sequence needs.
 int64_t Scheduler::proposals_for(const Sequence& sequence) const {
-  if (options_.max_proposals == 0) return 0;
+  if (options_.max_proposals == 0 || sequence.request().on_sampled) return 0;
   const int64_t left = std::min(sequence.request().max_tokens - sequence.output_length(),
                                 options_.context - sequence.length());
   const int64_t most = std::min({options_.max_proposals, sequence.next_proposals_, left - 1});

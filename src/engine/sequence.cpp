@@ -10,6 +10,8 @@ std::string_view name_of(FinishReason reason) {
       return "stop";
     case FinishReason::kLength:
       return "length";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
   }
   return "";
 }

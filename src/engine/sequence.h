@@ -27,6 +27,10 @@ struct Request {
   int64_t num_ids = 0;                 // ids below this may be generated
   int64_t prefill_cut = 0;  // the prefill stops before this position until all others have
                             // reached theirs; 0 = off
+  /// If set: takes each sampled id and returns the one to use, which may be another: how text is
+  /// forced on the model. Called once for each generated id, in order, after the step of the one
+  /// before; so such a request gets no proposals.
+  std::function<int32_t(int32_t sampled)> on_sampled;
   /// If set: receives the logits [rows, vocab_size] of the prompt's positions first_position and
   /// on, in order, until every position has been covered. Valid during the call only.
   std::function<void(int64_t first_position, ConstTensor logits)> on_prompt_logits;
@@ -35,12 +39,13 @@ struct Request {
 enum class SequenceState { kWaiting, kRunning, kFinished };
 
 enum class FinishReason {
-  kNone,    // not finished
-  kStop,    // a stop id, or the caller found a stop string
-  kLength,  // max_tokens reached or the context is full
+  kNone,       // not finished
+  kStop,       // a stop id, or the caller found a stop string
+  kLength,     // max_tokens reached or the context is full
+  kToolCalls,  // as kStop, and the caller found tool calls in the answer
 };
 
-/// "stop", "length"; empty for kNone.
+/// "stop", "length", "tool_calls"; empty for kNone.
 std::string_view name_of(FinishReason reason);
 
 /// With how many proposals speculation begins, before it knows how many are accepted.
