@@ -82,6 +82,15 @@ Value read_tools(const std::string& path, const Log& log) {
   return tools;
 }
 
+MessagesFile read_chat_files(const std::string& flag, const std::string& path,
+                             const std::optional<std::string>& tools, const Log& log) {
+  MessagesFile file = read_messages(flag, path, log);
+  if (!tools) return file;
+  if (file.tools) refuse("both --tools and {} have tools: give them in one place", path);
+  file.tools = read_tools(*tools, log);
+  return file;
+}
+
 ChatPrompter::ChatPrompter(const ModelFiles& files, const AnswerOptions& options, const Log& log)
     : files_(&files),
       log_(&log),

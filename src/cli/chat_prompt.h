@@ -46,6 +46,11 @@ MessagesFile read_messages(const std::string& flag, const std::string& path, con
 /// template.
 Value read_tools(const std::string& path, const Log& log);
 
+/// read_messages(), with the tools of a file of their own if there is one. Refuses (exit code 2)
+/// tools in both.
+MessagesFile read_chat_files(const std::string& flag, const std::string& path,
+                             const std::optional<std::string>& tools, const Log& log);
+
 /// One model's chat template, ready to render conversations.
 class ChatPrompter {
  public:

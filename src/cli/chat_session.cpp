@@ -36,9 +36,6 @@ ChatSession::ChatSession(ChatOptions options, const ModelFiles& files, const Cha
       log_(&log),
       engine_(model.decoder(), engine_options(options_, context)),
       seed_(seed) {
-  if (options_.answer.tools) {
-    conversation_ = Conversation(Value::list({}), read_tools(*options_.answer.tools, log));
-  }
   conversation_.set_system(options_.answer.system);
 }
 

@@ -35,6 +35,9 @@ class ChatSession {
               LoadedModel& model, int64_t context, uint64_t seed, ChatSignals* signals,
               const Log& log);
 
+  /// From the next answer on. Call before run().
+  void offer_tools(const Value& tools) { conversation_.set_tools(tools); }
+
   /// Reads and answers until the input ends or the person leaves.
   void run(LineSource& lines);
 

@@ -89,6 +89,8 @@ ExitCode chat(ChatOptions& options) {
   }
   const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
   const ChatPrompter prompter(files, options.answer, log);
+  std::optional<Value> tools;
+  if (options.answer.tools) tools = read_tools(*options.answer.tools, log);
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   const int64_t context = context_for(options, files, log);
   LoadedModel model(files, options.common.model, options.common.device,
@@ -100,6 +102,7 @@ ExitCode chat(ChatOptions& options) {
   ChatSignals* const noted = signals ? &*signals : nullptr;
   const std::unique_ptr<LineSource> lines = open_lines(noted, log);
   ChatSession session(options, files, prompter, model, context, seed, noted, log);
+  if (tools) session.offer_tools(*tools);
   session.run(*lines);
   return ExitCode::kOk;
 }

@@ -18,6 +18,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/prompt_input.h"
+#include "cli/tokenize_chat.h"
 #include "cli/tokenize_jsonl.h"
 #include "cli/version.h"
 #include "io/json.h"
@@ -36,6 +37,7 @@ struct TokenizeOptions {
   std::optional<std::string> file;
   std::optional<std::string> decode;
   std::optional<std::string> jsonl;
+  TokenizeChatOptions chat;
   Form form = Form::kIds;
   bool plain = false;
   bool no_special = false;
@@ -49,9 +51,16 @@ Log log_for(const TokenizeOptions& options) {
   return Log(options.verbose ? Verbosity::kVerbose : Verbosity::kNormal);
 }
 
-Tokenizer load_tokenizer(const std::string& model, const Log& log) {
-  const std::filesystem::path dir = resolve_model_dir(chosen_model(model, log), "tokenizer.json");
-  const std::filesystem::path path = dir / "tokenizer.json";
+/// The tokenizer's folder, and the template that goes with it.
+TemplateSource template_source(const TokenizeOptions& options, const Log& log) {
+  const std::string name = chosen_model(options.model, log);
+  return {.tokenizer_dir = resolve_model_dir(name, "tokenizer.json"),
+          .name = name,
+          .file = options.chat.chat_template};
+}
+
+Tokenizer load_tokenizer(const TemplateSource& source, const Log& log) {
+  const std::filesystem::path path = source.tokenizer_dir / "tokenizer.json";
   Tokenizer tokenizer = Tokenizer::load(path);
   log.detail("{}: ids below {}", path.string(), tokenizer.num_ids());
   return tokenizer;
@@ -162,7 +171,7 @@ std::string rendered(Form form, const Tokenizer& tokenizer, const std::vector<in
 ExitCode decode(const TokenizeOptions& options, const Log& log) {
   const std::vector<int32_t> ids =
       parse_ids(*options.decode == "-" ? read_all({}, {}, log) : *options.decode);
-  const Tokenizer tokenizer = load_tokenizer(options.model, log);
+  const Tokenizer tokenizer = load_tokenizer(template_source(options, log), log);
   write_stdout(tokenizer.decode(ids, options.skip_special));
   for (const int32_t id : ids) {
     if (tokenizer.has_token(id)) continue;
@@ -176,12 +185,22 @@ ExitCode tokenize(const TokenizeOptions& options) {
   if (options.skip_special && !options.decode) {
     refuse("--skip-special goes with --decode (in --jsonl lines it is \"skip_special\")");
   }
+  check_tokenize_chat_options(options.chat, options.jsonl.has_value());
   const Log log = log_for(options);
+  if (options.chat.render) {
+    write_stdout(render_template(options.chat, log));
+    return ExitCode::kOk;
+  }
   if (options.decode) return decode(options, log);
-  if (options.jsonl) return tokenize_jsonl(*options.jsonl, load_tokenizer(options.model, log), log);
-  const Tokenizer tokenizer = load_tokenizer(options.model, log);
+  const TemplateSource source = template_source(options, log);
+  const Tokenizer tokenizer = load_tokenizer(source, log);
+  if (options.jsonl) {
+    return tokenize_jsonl(*options.jsonl, tokenizer, ChatLines(tokenizer, source, log), log);
+  }
   const std::vector<int32_t> ids =
-      tokenizer.encode(read_all(options.text, options.file, log), recognised(options));
+      options.chat.messages
+          ? tokenize_messages(options.chat, ChatRenderer(tokenizer, source, log), log)
+          : tokenizer.encode(read_all(options.text, options.file, log), recognised(options));
   write_stdout(rendered(options.form, tokenizer, ids));
   return ExitCode::kOk;
 }
@@ -205,8 +224,14 @@ Action add_tokenize(CLI::App& app) {
                "Print the text of ids (\"9707 11\"; -: those on stdin), without a newline");
   CLI::Option* jsonl =
       refuse_empty(add_text(app, "--jsonl", options->jsonl, "FILE",
-                            "One request a line ({\"text\", \"special\", \"plain\"} or {\"ids\", "
-                            "\"skip_special\"}), one answer a line; - is stdin"));
+                            "One request a line ({\"text\", \"special\", \"plain\"}, {\"ids\", "
+                            "\"skip_special\"}, {\"messages\", \"tools\", "
+                            "\"add_generation_prompt\", \"enable_thinking\", "
+                            "\"parse_special_in_content\"} or {\"template\", \"context\"}), one "
+                            "answer a line; - is stdin"));
+  const std::vector<CLI::Option*> chat_inputs = add_tokenize_chat_options(app, options->chat);
+  CLI::Option* const messages = chat_inputs[0];
+  CLI::Option* const render = chat_inputs[1];
   begin_section(app, "Output: one of these");
   const auto form = [&](const std::string& flag, Form chosen, const std::string& help) {
     return app.add_flag_callback(
@@ -228,7 +253,7 @@ Action add_tokenize(CLI::App& app) {
   CLI::Option* quiet = app.add_flag("-q,--quiet", options->quiet, "No messages, only results");
   app.add_flag("-v,--verbose", options->verbose, "More messages")->excludes(quiet);
 
-  const std::vector<CLI::Option*> sources = {text, file, decode, jsonl};
+  const std::vector<CLI::Option*> sources = {text, file, decode, jsonl, messages, render};
   for (const std::vector<CLI::Option*>& only_one : {sources, forms}) {
     for (CLI::Option* option : only_one) {
       for (CLI::Option* other : only_one) {
@@ -237,8 +262,9 @@ Action add_tokenize(CLI::App& app) {
     }
   }
   plain->excludes(no_special);
-  for (CLI::Option* option : {decode, jsonl}) {
+  for (CLI::Option* option : {decode, jsonl, messages, render}) {
     option->excludes(plain)->excludes(no_special);
+    if (option == messages) continue;
     for (CLI::Option* form : forms) option->excludes(form);
   }
   app.footer("llm tokenize -m DIR --pieces \"Hello, world\"");

@@ -54,6 +54,7 @@ class Conversation {
   /// What the model sees: system messages at the start, and the turns that aren't hidden.
   Value visible() const;
   const std::optional<Value>& tools() const { return tools_; }
+  void set_tools(const Value& tools) { tools_ = tools; }
 
   /// {"messages": [...]}, with "tools" where there are any; ends in a newline.
   std::string to_json() const;

@@ -28,16 +28,11 @@ std::string read_text(const RunOptions& options, const Log& log) {
 
 /// Messages and tools: of the file, or the system message and the prompt.
 MessagesFile read_chat(const RunOptions& options, const Log& log) {
+  if (options.messages) {
+    return read_chat_files("--messages", *options.messages, options.answer.tools, log);
+  }
   std::optional<Value> tools;
   if (options.answer.tools) tools = read_tools(*options.answer.tools, log);
-  if (options.messages) {
-    MessagesFile file = read_messages("--messages", *options.messages, log);
-    if (tools && file.tools) {
-      refuse("both --tools and {} have tools: give them in one place", *options.messages);
-    }
-    if (tools) file.tools = std::move(tools);
-    return file;
-  }
   std::vector<Value> messages;
   if (options.answer.system) messages.push_back(text_message("system", *options.answer.system));
   messages.push_back(text_message("user", read_text(options, log)));

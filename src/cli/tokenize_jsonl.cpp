@@ -126,7 +126,8 @@ std::string tokenize_jsonl_line(std::string_view line, const Tokenizer& tokenize
   return has_text ? encode_request(request, tokenizer) : decode_request(request, tokenizer);
 }
 
-ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer, const Log& log) {
+ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer,
+                        const ChatLines& chat_lines, const Log& log) {
   LineReader lines(file);
   ExitCode result = ExitCode::kOk;
   bool any_replaced = false;
@@ -139,7 +140,8 @@ ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer, con
     any_replaced |= replaced;
     std::string answer;
     try {
-      answer = tokenize_jsonl_line(line, tokenizer);
+      std::optional<std::string> chat = chat_lines.answer(line);
+      answer = chat ? *std::move(chat) : tokenize_jsonl_line(line, tokenizer);
     } catch (const Error& error) {
       answer = fmt::format("{{\"error\":{},\"line\":{}}}", json_quote(error.what()), number);
       result = ExitCode::kFailed;

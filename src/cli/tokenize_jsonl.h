@@ -5,15 +5,17 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/tokenize_chat.h"
 #include "text/tokenizer.h"
 
 namespace llm {
 
 /// Answers each line of the file ("-": stdin) with a line on stdout: {"text", "special"?, "plain"?}
 /// with {"ids"}, {"ids", "skip_special"?} with {"text"}, a line that can't be used with {"error",
-/// "line"}, a blank line with nothing. Returns kFailed if there was an error line. Refuses (exit
-/// code 2) a file that can't be read.
-ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer, const Log& log);
+/// "line"}, a blank line with nothing; ChatLines answers the rest. Returns kFailed if there was an
+/// error line. Refuses (exit code 2) a file that can't be read.
+ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer,
+                        const ChatLines& chat_lines, const Log& log);
 
 /// The answer to one line, without a line end; throws Error for one that can't be used.
 std::string tokenize_jsonl_line(std::string_view line, const Tokenizer& tokenizer);
