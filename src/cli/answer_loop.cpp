@@ -38,7 +38,20 @@ class PrefillProgress {
   bool shown_ = false;
 };
 
-void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& sequence) {
+/// Takes the ids that came since the last time, counted by num_taken. True where one of them ends
+/// the answer by what it says; ids that a step gave after that one are not part of the answer.
+bool take_ids(const Sequence& sequence, AnswerStream& answer, AnswerPrinter& printer,
+              LoopGuard* guard, int64_t& num_taken) {
+  while (num_taken < sequence.output_length()) {
+    const int32_t id = sequence.output_ids()[static_cast<size_t>(num_taken++)];
+    if (!sequence.stops_at(id)) printer.print(answer.push(id));  // a stop id has no text
+    if (answer.stopped() || (guard != nullptr && guard->push(id))) return true;
+  }
+  return false;
+}
+
+void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& sequence,
+                 int64_t num_ids) {
   result.content = answer.content();
   result.reasoning = answer.reasoning();
   result.tool_calls = answer.tool_calls();
@@ -46,7 +59,10 @@ void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& 
   result.reasoning_tokens = answer.reasoning_tokens();
   result.cached_tokens = sequence.num_prefix_cached_tokens();
   result.prompt_ids.assign(sequence.prompt_ids().begin(), sequence.prompt_ids().end());
-  result.ids.assign(sequence.output_ids().begin(), sequence.output_ids().end());
+  result.num_proposed = sequence.num_proposed();
+  result.num_accepted = sequence.num_accepted();
+  const auto ids = sequence.output_ids().first(static_cast<size_t>(num_ids));
+  result.ids.assign(ids.begin(), ids.end());
 }
 
 }  // namespace
@@ -114,6 +130,7 @@ RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequ
   RunResult result;
   const Clock::time_point start = Clock::now();
   Clock::time_point first = start, last = start;
+  int64_t num_taken = 0;  // ids of the answer that were looked at
   while (!sequence->finished()) {
     if (run.interrupted && run.interrupted()) {
       result.interrupted = true;
@@ -121,38 +138,34 @@ RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequ
       break;
     }
     const bool in_prefill = sequence->in_prefill();
-    const bool advanced = !engine.step().empty();
+    engine.step();
     progress.show(*sequence);
     if (in_prefill && !sequence->in_prefill()) {
       progress.clear();
       first = Clock::now();
       result.prefill = seconds_between(start, first);
     }
-    if (!advanced) continue;
-    last = Clock::now();
-    if (sequence->finish_reason() != FinishReason::kStop) {  // a stop id has no text
-      printer.print(answer.push(sequence->ids().back()));
-    }
-    if (answer.stopped()) {
-      engine.finish(*sequence, FinishReason::kStop);
-    } else if (run.loop_guard && guard.push(sequence->ids().back())) {
-      engine.finish(*sequence, FinishReason::kLength);
+    if (num_taken < sequence->output_length()) last = Clock::now();
+    if (take_ids(*sequence, answer, printer, run.loop_guard ? &guard : nullptr, num_taken)) {
+      engine.finish(*sequence, answer.stopped() ? FinishReason::kStop : FinishReason::kLength);
+      break;
     }
   }
   progress.clear();
   printer.print(answer.finish());
   printer.end(answer.tool_calls());
-  if (sequence->output_length() > 0) result.ttft = result.prefill;
-  if (sequence->output_length() > 1) {
-    result.tpot = seconds_between(first, last) / static_cast<double>(sequence->output_length() - 1);
+  if (num_taken > 0) result.ttft = result.prefill;
+  if (num_taken > 1) {
+    result.tpot = seconds_between(first, last) / static_cast<double>(num_taken - 1);
   }
   result.finish_reason = answer.stopped() ? FinishReason::kStop : sequence->finish_reason();
   if (result.finish_reason == FinishReason::kStop && !answer.tool_calls().empty()) {
     result.finish_reason = FinishReason::kToolCalls;
   }
   result.repetition = guard.found();
+  if (guard.found()) result.finish_reason = FinishReason::kLength;
   result.budget_spent = run.budget && run.budget->spent();
-  fill_result(result, answer, *sequence);
+  fill_result(result, answer, *sequence, num_taken);
   return result;
 }
 

@@ -34,7 +34,7 @@ ChatSession::ChatSession(ChatOptions options, const ModelFiles& files, const Cha
       model_(&model),
       signals_(signals),
       log_(&log),
-      engine_(model.decoder(), engine_options(options_, context)),
+      engine_(make_engine(model, files, engine_options(options_, context), options_.engine, log)),
       seed_(seed) {
   conversation_.set_system(options_.answer.system);
 }
@@ -109,7 +109,7 @@ void ChatSession::send(const std::string& text) {
 /// The prompt of the conversation. Where it leaves too little of the context, the oldest turns
 /// stay out of it, which is said; a last message that is too long by itself is refused.
 Prompt ChatSession::fitting_prompt() {
-  const int64_t context = engine_.options().scheduler.context;
+  const int64_t context = engine_->options().scheduler.context;
   int64_t limit = context - context / kAnswerShare;
   const int64_t hidden_before = conversation_.hidden_turns();
   const auto make = [&] {
@@ -167,7 +167,7 @@ void ChatSession::answer() {
                       prompt.tools_offered);
   const auto budget =
       limit_thought(request, options_.answer.think_budget, &*files_->tokenizer, stream);
-  const auto sequence = engine_.add(std::move(request));
+  const auto sequence = engine_->add(std::move(request));
   AnswerPrinter printer(
       {.thoughts = interactive() ? !options_.hide_thinking : options_.show_thinking,
        .mark_thoughts = true,
@@ -177,10 +177,10 @@ void ChatSession::answer() {
                 .budget = budget};
   if (signals_ != nullptr) how.interrupted = [this] { return signals_->take_interrupt(); };
   try {
-    RunResult result = run_answer(engine_, sequence, stream, printer, how);
+    RunResult result = run_answer(*engine_, sequence, stream, printer, how);
     result.first_tool_call = prompt.num_tool_calls + 1;
-    result.decode_bytes = decode_bytes(model_->decoder(), *sequence, engine_.options().kv_dtype);
-    say_ending(result, *sequence, engine_.options().scheduler.context, *log_);
+    result.decode_bytes = decode_bytes(model_->decoder(), *sequence, engine_->options().kv_dtype);
+    say_ending(result, *sequence, engine_->options().scheduler.context, *log_);
     if (interactive() && sequence->output_length() >= sequence->request().max_tokens &&
         result.finish_reason == FinishReason::kLength) {
       log_->info("(cut at {}; /set max-tokens unlimited lets answers end by themselves)",
@@ -190,7 +190,7 @@ void ChatSession::answer() {
     keep_answer(result);
     last_ = std::move(result);
   } catch (const Error&) {
-    engine_.finish(*sequence, FinishReason::kStop);
+    engine_->finish(*sequence, FinishReason::kStop);
     throw;
   }
   if (options_.stats) show(run_stats(*last_));

@@ -12,6 +12,7 @@
 #include "cli/chat_prompt.h"
 #include "cli/chat_signals.h"
 #include "cli/conversation.h"
+#include "cli/engine_options.h"
 #include "cli/line_source.h"
 #include "engine/engine.h"
 #include "engine/session.h"
@@ -22,6 +23,7 @@ struct ChatOptions {
   CommonOptions common;
   SamplingOptions sampling;
   AnswerOptions answer;
+  EngineFlags engine;
   bool show_thinking = false;  // where stdin is no terminal
   bool hide_thinking = false;  // where it is one
   bool stats = false;          // after each answer
@@ -74,7 +76,7 @@ class ChatSession {
   LoadedModel* model_;
   ChatSignals* signals_;
   const Log* log_;
-  Engine engine_;
+  std::unique_ptr<Engine> engine_;
   uint64_t seed_;
   uint64_t num_answers_ = 0;
   Conversation conversation_;

@@ -203,7 +203,7 @@ std::string ChatSession::stats() const {
   std::string text = last_ ? run_stats(*last_) : std::string("no answer yet\n");
   return text + fmt::format("conversation: {}, {} of {} tokens of the context in use\n",
                             counted(conversation_.num_turns(), "turn"), last_length_,
-                            engine_.options().scheduler.context);
+                            engine_->options().scheduler.context);
 }
 
 }  // namespace llm

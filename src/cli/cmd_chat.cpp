@@ -41,6 +41,7 @@ void add_chat_options(CLI::App& app, ChatOptions& o) {
                "Print thoughts to stderr where stdin is no terminal");
   app.add_flag("--stats", o.stats, "Print times and speeds to stderr after each answer");
   add_sampling_options(app, o.sampling);
+  add_engine_options(app, o.engine);
   add_common_options(app, o.common);
   app.footer(kFooter);
 }
@@ -83,6 +84,7 @@ void greet(const ChatOptions& options, const ModelFiles& files, int64_t context,
 ExitCode chat(ChatOptions& options) {
   const Log log = options.common.log();
   check_answer_options(options.answer);
+  check_engine_options(options.engine);
   repair_texts(options.answer, log);
   if (options.common.device.device == Device::kShape) {
     refuse("--device shape computes nothing: a chat needs a device that does");

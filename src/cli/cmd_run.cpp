@@ -142,26 +142,27 @@ ExitCode run(RunOptions& options) {
 
   LoadedModel model(files, options.common.model, options.common.device,
                     options.common.seed.value_or(0), context, log);
-  Engine engine(model.decoder(),
-                engine_options(options, context, static_cast<int64_t>(prompt.ids.size())));
+  const auto prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  const std::unique_ptr<Engine> engine = make_engine(
+      model, files, engine_options(options, context, prompt_tokens), options.engine, log);
   const Tokenizer* tokenizer = files.tokenizer && computes(options) ? &*files.tokenizer : nullptr;
   if (!files.tokenizer) log.warn("the model has no tokenizer, so no text: see --print-ids, --json");
   AnswerStream answer(tokenizer, prompt.reasoning, options.answer.stops, prompt.tools_offered);
   const auto budget = limit_thought(request, options.answer.think_budget, tokenizer, answer);
-  const auto sequence = engine.add(std::move(request));
+  const auto sequence = engine->add(std::move(request));
   ShapeTrace trace;
   if (options.trace_shapes) model.backend().set_observer(&trace);
 
   AnswerPrinter printer({.content = !options.json, .thoughts = options.show_thinking});
-  RunResult result = run_answer(engine, sequence, answer, printer,
+  RunResult result = run_answer(*engine, sequence, answer, printer,
                                 {.loop_guard = options.answer.loop_guard,
                                  .show_progress = !options.common.quiet,
                                  .budget = budget});
   result.first_tool_call = prompt.num_tool_calls + 1;
   say_ending(result, *sequence, context, log);
-  result.decode_bytes = decode_bytes(model.decoder(), *sequence, engine.options().kv_dtype);
+  result.decode_bytes = decode_bytes(model.decoder(), *sequence, engine->options().kv_dtype);
   if (options.json) {
-    const RunInfo info = info_of(model.backend(), engine.options().kv_dtype, seed);
+    const RunInfo info = info_of(model.backend(), engine->options().kv_dtype, seed);
     write_stdout(run_json(result, info, options.print_ids));
   }
   if (options.print_ids) print_ids(result);

@@ -56,12 +56,14 @@ void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_flag("--ignore-eos", options.ignore_eos, "Go on after the model's end-of-answer tokens");
   add_output_options(app, options);
   add_sampling_options(app, options.sampling);
+  add_engine_options(app, options.engine);
   add_common_options(app, options.common);
   app.footer("llm run -m DIR --max-tokens 200 \"Name three rivers of Asia.\"");
 }
 
 void check_run_options(RunOptions& o) {
   check_answer_options(o.answer);
+  check_engine_options(o.engine);
   if (o.messages == "-") refuse("--messages -: expected a file (/dev/stdin is one)");
   const bool text = o.prompt || o.file;
   refuse_together(text, "a prompt (PROMPT or -f)", o.messages.has_value(), "--messages");

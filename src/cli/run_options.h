@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/answer_options.h"
+#include "cli/engine_options.h"
 #include "cli/options.h"
 
 namespace CLI {
@@ -19,6 +20,7 @@ struct RunOptions {
   CommonOptions common;
   SamplingOptions sampling;
   AnswerOptions answer;
+  EngineFlags engine;
 
   // What to answer
   std::optional<std::string> prompt;  // PROMPT

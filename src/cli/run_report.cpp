@@ -83,7 +83,17 @@ std::string run_stats(const RunResult& result) {
   if (result.tpot && *result.tpot > 0) {
     text += fmt::format("   {:.1f} GB/s", result.decode_bytes / *result.tpot / 1e9);
   }
-  return text + "\n";
+  text += "\n";
+  if (result.num_proposed > 0) {
+    const auto ids = static_cast<double>(result.ids.size());
+    text += fmt::format(
+        "speculation {} of {} guesses right ({:.0f} %), {:.2f} tokens per forward pass of the "
+        "model\n",
+        result.num_accepted, result.num_proposed,
+        100.0 * static_cast<double>(result.num_accepted) / static_cast<double>(result.num_proposed),
+        ids / std::max(1.0, ids - static_cast<double>(result.num_accepted)));
+  }
+  return text;
 }
 
 }  // namespace llm

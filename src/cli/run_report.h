@@ -36,6 +36,8 @@ struct RunResult {
   bool budget_spent = false;             // --think-budget ended a thought
   int64_t reasoning_tokens = 0;
   int64_t cached_tokens = 0;   // of the prompt, found in the prefix cache
+  int64_t num_proposed = 0;    // guesses that were verified
+  int64_t num_accepted = 0;    // and right
   double prefill = 0;          // request accepted to the prompt's end
   std::optional<double> ttft;  // request accepted to first token out
   std::optional<double> tpot;  // (end - first token) / (output tokens - 1)

@@ -97,6 +97,21 @@ DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, D
   return load_weights(files.config, std::move(checkpoint), log);
 }
 
+/// Tokens are compared, not sizes: embeddings are padded to different ones.
+void refuse_other_vocabulary(const ModelFiles& target, const ModelFiles& draft) {
+  if (!target.tokenizer || !draft.tokenizer) {
+    refuse("--draft {}: {} has no tokenizer to compare", draft.name,
+           target.tokenizer ? draft.name : target.name);
+  }
+  const Tokenizer& a = *target.tokenizer;
+  const Tokenizer& b = *draft.tokenizer;
+  for (int32_t id = 0; id < std::max(a.num_ids(), b.num_ids()); ++id) {
+    if (a.has_token(id) == b.has_token(id) && a.bytes_of(id) == b.bytes_of(id)) continue;
+    refuse("--draft {}: its tokenizer is another: id {} is {} there, but {} in {}", draft.name, id,
+           json_quote(b.bytes_of(id)), json_quote(a.bytes_of(id)), target.name);
+  }
+}
+
 }  // namespace
 
 DType DeviceChoice::cache_dtype() const {
@@ -151,6 +166,22 @@ LoadedModel::LoadedModel(const ModelFiles& files, const ModelChoice& choice,
     backend_ = make_cpu_backend(*pool_, device.act.value_or(default_act(isa)), isa);
   }
   decoder_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
+}
+
+Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& target,
+                                 int64_t max_positions, const Log& log) {
+  LLM_CHECK(draft_ == nullptr);
+  const ModelChoice choice{.model = name, .config = {}, .random_weights = {}, .tokenizer = {}};
+  const ModelFiles files = open_model(choice, Device::kCpu, log);
+  refuse_other_vocabulary(target, files);
+  if (files.config.max_position_embeddings < max_positions) {
+    refuse("--draft {}: its context holds {} tokens, less than the {} here: give --ctx {}", name,
+           files.config.max_position_embeddings, max_positions,
+           files.config.max_position_embeddings);
+  }
+  DecoderWeights weights = weights_for(files, choice, Device::kCpu, 0, *pool_, log);
+  draft_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
+  return *draft_;
 }
 
 int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype) {

@@ -65,6 +65,11 @@ class LoadedModel {
   LoadedModel(const ModelFiles& files, const ModelChoice& choice, const DeviceChoice& device,
               uint64_t weights_seed, int64_t max_positions, const Log& log);
 
+  /// Loads a smaller model of the same vocabulary onto the same device, once. Refuses (exit code 2)
+  /// one whose tokenizer is another, naming an id that differs, or whose context is too short.
+  Decoder& load_draft(const std::string& name, const ModelFiles& target, int64_t max_positions,
+                      const Log& log);
+
   ThreadPool& pool() { return *pool_; }
   Backend& backend() { return *backend_; }
   Decoder& decoder() { return *decoder_; }
@@ -73,6 +78,7 @@ class LoadedModel {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<Decoder> draft_;
 };
 
 /// Bytes of keys and values of one token, all layers.

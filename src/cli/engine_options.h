@@ -1,0 +1,37 @@
+// Options of how the engine works, which never change what is answered.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "engine/session.h"
+
+namespace CLI {
+class App;
+}
+
+namespace llm {
+
+struct EngineFlags {
+  std::optional<std::string> draft;  // a model, or "ngram"
+  std::optional<int64_t> spec_k;
+  bool no_prefix_cache = false;
+};
+
+/// --draft, --spec-k, --no-prefix-cache.
+void add_engine_options(CLI::App& app, EngineFlags& flags);
+
+/// Refuses (exit code 2) options without the one they belong to.
+void check_engine_options(const EngineFlags& flags);
+
+/// An engine for the loaded model, with its draft model if there is one. Refuses (exit code 2) a
+/// draft that doesn't go with the model. `options` has everything but what the flags say; the model
+/// outlives the engine.
+std::unique_ptr<Engine> make_engine(LoadedModel& model, const ModelFiles& files,
+                                    EngineOptions options, const EngineFlags& flags,
+                                    const Log& log);
+
+}  // namespace llm
