@@ -69,11 +69,6 @@ TEST_CASE("the second scanner sees no further than the first one's piece") {
   CHECK(smollm2("a  b") == Pieces{"a", " ", " b"});
 }
 
-TEST_CASE("unknown patterns have no scanner") {
-  CHECK((scanner_for_pattern("") == nullptr));
-  CHECK((scanner_for_pattern("\\s+") == nullptr));
-}
-
 TEST_CASE("any text is cut into whole characters that join to it") {
   const std::vector<std::string> alphabet = {
       "a",  "Z",  "'",  "s",      "\u017f", "1", "\u2167", " ",

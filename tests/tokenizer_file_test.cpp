@@ -51,6 +51,15 @@ std::string refusal_with(std::string_view where, const Json& value) {
   return refusal(json.dump());
 }
 
+/// The message after `value` is put at `where` in a "Split" step.
+std::string refusal_with_split(std::string_view where, const Json& value) {
+  Json pre_tokenizer = Json::parse(R"({"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "pattern": {"Regex": "\\s"}, "behavior": "Isolated", "invert": false},
+    {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]})");
+  pre_tokenizer["pretokenizers"][0][Json::json_pointer(std::string(where))] = value;
+  return refusal_with("/pre_tokenizer", pre_tokenizer);
+}
+
 std::string refusal_without(const char* object, const char* key) {
   Json json = small_tokenizer();
   json[Json::json_pointer(object)].erase(key);
@@ -134,7 +143,7 @@ TEST_CASE("vocabularies that make no sense") {
   check_names(refusal(twice), "model.vocab[\"a\"]");
 }
 
-TEST_CASE("added tokens that make no sense or aren't supported") {
+TEST_CASE("added tokens that make no sense") {
   check_names(refusal_with("/added_tokens", 1), "added_tokens");
   check_names(refusal_with("/added_tokens/0", 1), "added_tokens[0]");
   check_names(refusal_with("/added_tokens/0/id", -1), "added_tokens[0].id");
@@ -144,7 +153,7 @@ TEST_CASE("added tokens that make no sense or aren't supported") {
   check_names(refusal_with("/added_tokens/0/content", ""), "added_tokens[0].content");
   check_names(refusal_with("/added_tokens/0/special", 1), "added_tokens[0].special");
   for (const std::string key : {"lstrip", "rstrip", "single_word", "normalized"}) {
-    check_names(refusal_with("/added_tokens/0/" + key, true), "added_tokens[0]." + key);
+    check_names(refusal_with("/added_tokens/0/" + key, 1), "added_tokens[0]." + key);
   }
   Json same = small_tokenizer()["added_tokens"][0];
   check_names(refusal_with("/added_tokens/1", same), "added_tokens[1]");
@@ -185,14 +194,15 @@ TEST_CASE("features that would change ids are refused by name") {
   check_names(refusal_with("/pre_tokenizer", nullptr), "pre_tokenizer");
   check_names(refusal_with("/pre_tokenizer/type", "Metaspace"), "Metaspace");
   check_names(refusal_with("/pre_tokenizer/type", 1), "pre_tokenizer.type");
-  check_names(refusal_with("/pre_tokenizer/add_prefix_space", true), "add_prefix_space");
-  check_names(refusal_without("/pre_tokenizer", "add_prefix_space"), "add_prefix_space");
-  const Json split = Json::parse(R"({"type": "Split", "pattern": {"Regex": "\\s"},
-                                     "behavior": "Isolated", "invert": false})");
-  check_names(refusal_with("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {split}}}),
-              "pre_tokenizer.pretokenizers[0].pattern: {\"Regex\":\"\\\\s\"}");
-  check_names(refusal_with("/post_processor", {{"type", "TemplateProcessing"}}),
-              "TemplateProcessing");
+  check_names(refusal_with("/pre_tokenizer/add_prefix_space", 1), "add_prefix_space");
+  check_names(refusal_with_split("/pattern/Regex", "(?<=a)b"),
+              "pre_tokenizer.pretokenizers[0].pattern: {\"Regex\":\"(?<=a)b\"}: \"(?<=a)\"");
+  check_names(refusal_with_split("/pattern", 1), "pre_tokenizer.pretokenizers[0].pattern");
+  check_names(refusal_with_split("/pattern", Json{{"String", ""}}), "empty pattern");
+  check_names(refusal_with_split("/behavior", "Mixed"), "pretokenizers[0].behavior: \"Mixed\"");
+  check_names(refusal_with_split("/invert", 0), "pretokenizers[0].invert");
+  check_names(refusal_with("/post_processor", {{"type", "RobertaProcessing"}}),
+              "RobertaProcessing");
   check_names(refusal_with("/decoder", nullptr), "decoder");
   check_names(refusal_with("/decoder", {{"type", "Metaspace"}}), "decoder");
   check_names(refusal_with("/model", nullptr), "model");
@@ -202,6 +212,38 @@ TEST_CASE("features that would change ids are refused by name") {
   check_names(refusal_with("/model/ignore_merges", "no"), "model.ignore_merges");
   check_names(refusal_with("/model/end_of_word_suffix", "</w>"), "model.end_of_word_suffix");
   check_names(refusal_with("/model/unk_token", "<unk>"), "model.unk_token");
+}
+
+TEST_CASE("post-processors that make no sense") {
+  const Json text = Json::parse(R"({"Sequence": {"id": "A", "type_id": 0}})");
+  const Json begin = Json::parse(R"({"SpecialToken": {"id": "<end>", "type_id": 0}})");
+  const Json tokens = Json::parse(R"({"<end>": {"id": "<end>", "ids": [7], "tokens": ["<end>"]}})");
+  const auto refusal_of = [&](const Json& single, const Json& special_tokens) {
+    return refusal_with(
+        "/post_processor",
+        {{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", special_tokens}});
+  };
+  CHECK(refusal_of({begin, text}, tokens) == "loaded");
+  check_names(refusal_of(nullptr, tokens), "post_processor.single");
+  check_names(refusal_of({begin}, tokens), "post_processor.single");
+  check_names(refusal_of({text, text}, tokens), "post_processor.single[1]");
+  check_names(refusal_of({begin, 1}, tokens), "post_processor.single[1]");
+  check_names(refusal_of({begin, text}, Json::object()), "special_tokens[\"<end>\"]");
+  check_names(refusal_of({begin, text}, {{"<end>", {{"ids", {-1}}}}}), "ids: expected an id");
+}
+
+TEST_CASE("a post-processor's tokens go around a prompt, not around a part of one") {
+  Json json = small_tokenizer();
+  json["post_processor"] = Json::parse(R"({"type": "Sequence", "processors": [
+    {"type": "ByteLevel"},
+    {"type": "TemplateProcessing",
+     "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+                {"SpecialToken": {"id": "<end>", "type_id": 0}}],
+     "special_tokens": {"<end>": {"ids": [7]}, "x": {"ids": [4, 0]}}}]})");
+  const Tokenizer tokenizer = load(json);
+  CHECK(tokenizer.encode_prompt("ab") == std::vector<int32_t>{4, 0, 2, 7});
+  CHECK(tokenizer.encode_prompt("", AddedTokens::kNone) == std::vector<int32_t>{4, 0, 7});
+  CHECK(tokenizer.encode("ab") == std::vector<int32_t>{2});
 }
 
 TEST_CASE("ignore_merges, an unknown token, no normalizer") {

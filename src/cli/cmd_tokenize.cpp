@@ -200,7 +200,7 @@ ExitCode tokenize(const TokenizeOptions& options) {
   const std::vector<int32_t> ids =
       options.chat.messages
           ? tokenize_messages(options.chat, ChatRenderer(tokenizer, source, log), log)
-          : tokenizer.encode(read_all(options.text, options.file, log), recognised(options));
+          : tokenizer.encode_prompt(read_all(options.text, options.file, log), recognised(options));
   write_stdout(rendered(options.form, tokenizer, ids));
   return ExitCode::kOk;
 }

@@ -54,7 +54,7 @@ Prompt make_prompt(const RunOptions& options, const ModelFiles& files, const Log
     prompt.ids = parse_token_ids(*options.token_ids);
   } else {
     const Tokenizer& tokenizer = tokenizer_of(files);
-    prompt.ids = tokenizer.encode(read_text(options, log));
+    prompt.ids = tokenizer.encode_prompt(read_text(options, log));
   }
   if (prompt.ids.empty()) refuse("the prompt is empty: it has no tokens");
   check_vocabulary(prompt, files);

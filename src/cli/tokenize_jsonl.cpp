@@ -90,7 +90,7 @@ std::string encode_request(const JsonValue& request, const Tokenizer& tokenizer)
   AddedTokens recognised =
       flag(request, "special", true) ? AddedTokens::kAll : AddedTokens::kNonSpecial;
   if (flag(request, "plain", false)) recognised = AddedTokens::kNone;
-  return fmt::format("{{\"ids\":[{}]}}", fmt::join(tokenizer.encode(text.string, recognised), ","));
+  return fmt::format("{{\"ids\":[{}]}}", fmt::join(tokenizer.encode_prompt(text.string, recognised), ","));
 }
 
 std::string decode_request(const JsonValue& request, const Tokenizer& tokenizer) {

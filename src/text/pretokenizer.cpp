@@ -91,6 +91,13 @@ size_t white_space_or_lines(std::string_view text) {
   return white_space(text);
 }
 
+/// A number to "Digits", which the reference asks of another library than its patterns, with
+/// Unicode 17: the numbers of 16, and Tolong Siki digits and signs for Chinese small numbers.
+bool is_numeric(char32_t c) {
+  return char_class(c) == CharClass::kNumber || (c >= 0x11de0 && c <= 0x11de9) ||
+         (c >= 0x16ff4 && c <= 0x16ff6);
+}
+
 /// See kQwenPattern, whose alternatives are tried in order.
 size_t scan_qwen(std::string_view text) {
   if (const size_t length = contraction(text, Case::kInsensitive)) return length;
@@ -141,12 +148,17 @@ size_t scan_gpt2(std::string_view text) {
 }
 
 size_t scan_digits(std::string_view text) {
-  const Char first = char_at(text, 0);
-  if (first.char_class == CharClass::kNumber) return first.length;
+  return is_numeric(code_point_at(text, 0).value) ? code_point_at(text, 0).length
+                                                  : scan_digit_runs(text);
+}
+
+size_t scan_digit_runs(std::string_view text) {
+  const CodePoint first = code_point_at(text, 0);
+  const bool numeric = is_numeric(first.value);
   size_t end = first.length;
   while (end < text.size()) {
-    const Char c = char_at(text, end);
-    if (c.char_class == CharClass::kNumber) break;
+    const CodePoint c = code_point_at(text, end);
+    if (is_numeric(c.value) != numeric) break;
     end += c.length;
   }
   return end;

@@ -1,13 +1,17 @@
 // Cuts a text into the pieces that BPE works on, as a tokenizer.json's "pre_tokenizer" says.
 //
-// There is no regular-expression engine: each pattern in use has a scanner written by hand, chosen
-// by the pattern's exact text. A new pattern is one more scanner.
+// Patterns that matter have a scanner written by hand; any other one is matched as it is written
+// (split.h), which gives the same pieces.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
+
+#include "text/split.h"
 
 namespace llm {
 
@@ -15,20 +19,28 @@ namespace llm {
 /// What stands before the text never matters.
 using Scanner = size_t (*)(std::string_view text);
 
-/// The scanner of a "Split" regular expression (behavior "Isolated"), or null if there is none.
+/// The hand-written scanner for a "Split" regular expression with behavior "Isolated", or null.
 Scanner scanner_for_pattern(std::string_view regex);
 
 /// GPT-2's pattern, which "ByteLevel" applies with "use_regex": true.
 size_t scan_gpt2(std::string_view text);
-/// "Digits" with "individual_digits": true: each number character alone, the rest in whole runs.
+/// "Digits" with "individual_digits": each number character alone, the rest in whole runs.
 size_t scan_digits(std::string_view text);
+/// The same with whole runs of numbers.
+size_t scan_digit_runs(std::string_view text);
+
+/// "ByteLevel" with "add_prefix_space": a space goes before a text that doesn't begin with one.
+struct PrefixSpace {};
 
 class PreTokenizer {
  public:
-  /// Each scanner cuts the pieces of the one before it. With none the whole text is one piece.
-  explicit PreTokenizer(std::vector<Scanner> scanners) : scanners_(std::move(scanners)) {}
+  using Step = std::variant<Scanner, Split, PrefixSpace>;
 
-  /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order.
+  /// Each step cuts the pieces of the one before it. With none the whole text is one piece.
+  explicit PreTokenizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
+
+  /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order. After
+  /// a PrefixSpace they lie in a copy that lasts as long as the call.
   template <typename Sink>
   void for_each_piece(std::string_view text, Sink&& sink) const {
     cut(0, text, sink);
@@ -37,18 +49,25 @@ class PreTokenizer {
  private:
   template <typename Sink>
   void cut(size_t depth, std::string_view text, Sink& sink) const {
-    if (depth == scanners_.size()) {
-      if (!text.empty()) sink(text);
-      return;
-    }
-    while (!text.empty()) {
-      const size_t length = scanners_[depth](text);
-      cut(depth + 1, text.substr(0, length), sink);
-      text.remove_prefix(length);
+    if (text.empty()) return;
+    if (depth == steps_.size()) {
+      sink(text);
+    } else if (const Scanner* scanner = std::get_if<Scanner>(&steps_[depth])) {
+      while (!text.empty()) {
+        const size_t length = (*scanner)(text);
+        cut(depth + 1, text.substr(0, length), sink);
+        text.remove_prefix(length);
+      }
+    } else if (const Split* split = std::get_if<Split>(&steps_[depth])) {
+      split->for_each_piece(text, [&](std::string_view piece) { cut(depth + 1, piece, sink); });
+    } else if (text[0] == ' ') {
+      cut(depth + 1, text, sink);
+    } else {
+      cut(depth + 1, std::string(" ").append(text), sink);
     }
   }
 
-  std::vector<Scanner> scanners_;
+  std::vector<Step> steps_;
 };
 
 }  // namespace llm

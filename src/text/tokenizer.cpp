@@ -15,45 +15,47 @@
 namespace llm {
 namespace {
 
-/// What is recognised where in a text, asked for from the left to the right.
-class RecognitionMap {
- public:
-  RecognitionMap(AddedTokens everywhere, std::span<const TextSpan> spans)
-      : everywhere_(everywhere), spans_(spans) {}
+size_t common_prefix(std::string_view a, std::string_view b) {
+  const size_t limit = std::min(a.size(), b.size());
+  return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + limit, b.begin()).first -
+                             a.begin());
+}
 
-  struct Range {
-    AddedTokens least;  // the most that all bytes of the range allow
-    bool uniform;       // whether they all allow the same
-  };
+size_t common_suffix(std::string_view a, std::string_view b) {
+  const size_t limit = std::min(a.size(), b.size());
+  return static_cast<size_t>(std::mismatch(a.rbegin(), a.rbegin() + limit, b.rbegin()).first -
+                             a.rbegin());
+}
 
-  /// For a range that begins no earlier than any asked for before.
-  Range over(size_t begin, size_t end) {
-    while (!spans_.empty() && spans_.front().end <= begin) spans_ = spans_.subspan(1);
-    Range range = {everywhere_, true};
-    size_t covered = begin;
-    AddedTokens most = AddedTokens::kNone;
-    for (const TextSpan& span : spans_) {
-      if (span.begin >= end) break;
-      if (span.begin >= span.end) continue;
-      if (span.begin > covered) most = std::min(most, everywhere_);
-      const AddedTokens here = std::max(everywhere_, span.recognised);
-      range.least = std::max(range.least, here);
-      most = std::min(most, here);
-      covered = span.end;
-    }
-    if (covered < end) most = std::min(most, everywhere_);
-    range.uniform = most == range.least;
-    return range;
+/// The spans inside [begin, end), counted from `begin`.
+std::vector<TextSpan> spans_within(std::span<const TextSpan> spans, size_t begin, size_t end) {
+  std::vector<TextSpan> inside;
+  for (const TextSpan& span : spans) {
+    if (span.end <= begin || span.begin >= end) continue;
+    inside.push_back(
+        {std::max(span.begin, begin) - begin, std::min(span.end, end) - begin, span.recognised});
   }
+  return inside;
+}
 
- private:
-  AddedTokens everywhere_;
-  std::span<const TextSpan> spans_;
-};
+/// Moves the spans to where normalization has taken their text, and what it has joined to that.
+void follow_normalization(std::vector<TextSpan>& spans, std::string_view text,
+                          std::string_view normalized) {
+  size_t end = 0;
+  for (TextSpan& span : spans) {
+    const size_t before = common_prefix(to_nfc(text.substr(0, span.begin)), normalized);
+    const size_t after = common_suffix(to_nfc(text.substr(span.end)), normalized);
+    span.begin = std::max(end, before);
+    span.end = end = std::max(span.begin, normalized.size() - after);
+  }
+}
 
-bool allows(AddedTokens recognised, const AddedToken& token) {
-  return recognised == AddedTokens::kAll ||
-         (recognised == AddedTokens::kNonSpecial && !token.special);
+std::vector<AddedToken> tokens_to_find(const TokenizerFile& file, bool normalized) {
+  std::vector<AddedToken> tokens;
+  for (const AddedToken& token : file.added_tokens) {
+    if (token.normalized == normalized) tokens.push_back(token);
+  }
+  return tokens;
 }
 
 }  // namespace
@@ -62,50 +64,46 @@ struct Tokenizer::State {
   explicit State(TokenizerFile file)
       : vocabulary(std::move(file.vocabulary)),
         bpe(vocabulary, std::move(file.merges), file.bpe_options),
-        added_tokens(std::move(file.added_tokens)),
-        pre_tokenizer(std::move(file.scanners)),
+        raw_tokens(tokens_to_find(file, false)),
+        normalized_tokens(tokens_to_find(file, true)),
+        pre_tokenizer(std::move(file.pre_tokenizer_steps)),
         nfc(file.nfc),
+        prefix_ids(std::move(file.prefix_ids)),
+        suffix_ids(std::move(file.suffix_ids)),
         special(static_cast<size_t>(vocabulary.num_ids())) {
-    for (const AddedToken& token : added_tokens.tokens()) special[token.id] = token.special;
+    for (const AddedToken& token : file.added_tokens) special[token.id] = token.special;
   }
 
   /// Ids of text in which no added token is to be found.
   void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {
-    std::string normalized;
-    if (nfc && !is_surely_nfc(text)) text = normalized = to_nfc(text);
     pre_tokenizer.for_each_piece(text, [&](std::string_view piece) { bpe.encode(piece, ids); });
   }
 
-  /// The added token at `begin`, or null; then `skip` is how far the search moves on.
-  const AddedToken* recognise(std::string_view text, size_t begin, RecognitionMap& map,
-                              size_t& skip) const;
+  /// Ids of text in which only those added tokens are to be found that the normalized text has.
+  void encode_between(std::string_view text, AddedTokens recognised, std::vector<TextSpan> spans,
+                      std::vector<int32_t>& ids) const {
+    std::string storage;
+    if (nfc && !is_surely_nfc(text)) {
+      storage = to_nfc(text);
+      if (!normalized_tokens.tokens().empty()) follow_normalization(spans, text, storage);
+      text = storage;
+    }
+    normalized_tokens.split(
+        text, recognised, spans,
+        [&](size_t begin, size_t end) { encode_plain(text.substr(begin, end - begin), ids); },
+        [&](const AddedToken& token) { ids.push_back(token.id); });
+  }
 
   Vocabulary vocabulary;
   Bpe bpe;
-  AddedTokenFinder added_tokens;
+  AddedTokenFinder raw_tokens;
+  AddedTokenFinder normalized_tokens;
   PreTokenizer pre_tokenizer;
   bool nfc;
+  std::vector<int32_t> prefix_ids;  // around a whole prompt
+  std::vector<int32_t> suffix_ids;
   std::vector<bool> special;  // by id
 };
-
-const AddedToken* Tokenizer::State::recognise(std::string_view text, size_t begin,
-                                              RecognitionMap& map, size_t& skip) const {
-  skip = 1;
-  size_t limit = text.size() - begin;
-  while (const AddedToken* token = added_tokens.longest_at_begin(text.substr(begin, limit))) {
-    const size_t length = token->content.size();
-    const RecognitionMap::Range range = map.over(begin, begin + length);
-    if (allows(range.least, *token)) return token;
-    if (range.uniform) {
-      // The reference finds the longest token first and then takes it for plain text as a whole.
-      skip = length;
-      return nullptr;
-    }
-    // Only a border inside the token forbids it; a shorter one may end before the border.
-    limit = length - 1;
-  }
-  return nullptr;
-}
 
 Tokenizer::Tokenizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
@@ -121,22 +119,22 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, AddedTokens recogn
   LLM_CHECK(is_valid_utf8(text));
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3);
-  RecognitionMap map(recognised, spans);
-  size_t plain_begin = 0;
-  size_t at = recognised == AddedTokens::kNone ? text.size() : 0;
-  while ((at = state_->added_tokens.next_candidate(text, at)) < text.size()) {
-    size_t skip = 0;
-    const AddedToken* token = state_->recognise(text, at, map, skip);
-    if (token == nullptr) {
-      at += skip;
-      continue;
-    }
-    state_->encode_plain(text.substr(plain_begin, at - plain_begin), ids);
-    ids.push_back(token->id);
-    at += token->content.size();
-    plain_begin = at;
-  }
-  state_->encode_plain(text.substr(plain_begin), ids);
+  const bool any_normalized = !state_->normalized_tokens.tokens().empty();
+  state_->raw_tokens.split(
+      text, recognised, spans,
+      [&](size_t begin, size_t end) {
+        std::vector<TextSpan> inside;
+        if (any_normalized) inside = spans_within(spans, begin, end);
+        state_->encode_between(text.substr(begin, end - begin), recognised, std::move(inside), ids);
+      },
+      [&](const AddedToken& token) { ids.push_back(token.id); });
+  return ids;
+}
+
+std::vector<int32_t> Tokenizer::encode_prompt(std::string_view text, AddedTokens recognised) const {
+  std::vector<int32_t> ids = encode(text, recognised);
+  ids.insert(ids.begin(), state_->prefix_ids.begin(), state_->prefix_ids.end());
+  ids.insert(ids.end(), state_->suffix_ids.begin(), state_->suffix_ids.end());
   return ids;
 }
 
@@ -151,7 +149,9 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
 std::string_view Tokenizer::bytes_of(int32_t id) const { return state_->vocabulary.bytes_of(id); }
 
 std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
-  if (const AddedToken* added = state_->added_tokens.find(token)) return added->id;
+  for (const AddedTokenFinder* finder : {&state_->raw_tokens, &state_->normalized_tokens}) {
+    if (const AddedToken* added = finder->find(token)) return added->id;
+  }
   const int32_t id = state_->vocabulary.find(token);
   return id == kNoToken ? std::nullopt : std::optional(id);
 }

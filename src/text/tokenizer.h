@@ -11,22 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "text/added_tokens.h"
+
 namespace llm {
-
-/// Which added tokens ("<|im_end|>", "<think>") are recognised in a text; the rest is plain text.
-enum class AddedTokens {
-  kAll,         // the reference's default
-  kNonSpecial,  // only those without "special": true (the reference's encode_special_tokens)
-  kNone,
-};
-
-/// Bytes [begin, end) of a text in which fewer added tokens are recognised than in the rest. An
-/// added token is recognised only where every byte of it allows that.
-struct TextSpan {
-  size_t begin = 0;
-  size_t end = 0;
-  AddedTokens recognised = AddedTokens::kNone;
-};
 
 /// Immutable once loaded; may be used from several threads at once.
 class Tokenizer {
@@ -43,6 +30,12 @@ class Tokenizer {
   /// `spans` are ascending and disjoint.
   std::vector<int32_t> encode(std::string_view text, AddedTokens recognised = AddedTokens::kAll,
                               std::span<const TextSpan> spans = {}) const;
+
+  /// The same for a text that is a whole prompt by itself: with what the file's post-processor puts
+  /// around it (a token for the text's begin or end), as the reference does. A rendered chat
+  /// template writes such tokens itself.
+  std::vector<int32_t> encode_prompt(std::string_view text,
+                                     AddedTokens recognised = AddedTokens::kAll) const;
 
   /// Text of `ids`: all bytes joined, then each maximal ill-formed part becomes one U+FFFD. Ids
   /// without a token give nothing.

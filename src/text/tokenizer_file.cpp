@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/failed_download.h"
 #include "base/files.h"
 #include "text/byte_level.h"
+#include "text/tokenizer_settings.h"
 
 namespace llm {
 namespace {
@@ -24,14 +24,8 @@ using Json = nlohmann::json;
 constexpr size_t kMaxDepth = 64;
 constexpr int64_t kMaxFileBytes = 1u << 30;
 
-/// A JSON rendering for messages, cut where it is long.
 std::string shown(const Json& value) {
-  constexpr size_t kLimit = 200;
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() <= kLimit) return text;
-  size_t end = kLimit;
-  while ((text[end] & 0xc0) == 0x80) --end;  // not inside a character
-  return text.substr(0, end) + "...";
+  return abridged(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 /// Many short strings in one buffer.
@@ -223,209 +217,6 @@ class EventReader : public nlohmann::json_sax<Json> {
   bool in_pair_ = false;
 };
 
-/// Reads the settings, everything but vocabulary and merges, and says which one it can't follow.
-class SettingsReader {
- public:
-  SettingsReader(const Json& settings, const std::string& path)
-      : settings_(settings), path_(path) {}
-
-  void read(TokenizerFile& file) const {
-    if (!settings_.is_object()) refuse("{}: expected a JSON object", path_);
-    read_model(member(settings_, "model"), file);
-    file.nfc = normalizes(member(settings_, "normalizer"));
-    read_pre_tokenizer(member(settings_, "pre_tokenizer"), file.scanners);
-    check_post_processor(member(settings_, "post_processor"));
-    if (type_of(member(settings_, "decoder"), "decoder") != "ByteLevel") {
-      unsupported("decoder", member(settings_, "decoder"), "ByteLevel");
-    }
-    read_added_tokens(member(settings_, "added_tokens"), file);
-  }
-
- private:
-  /// The member with this key; null if there is none.
-  static const Json& member(const Json& object, const char* key) {
-    static const Json kNull;
-    const auto found = object.find(key);
-    return found == object.end() ? kNull : *found;
-  }
-
-  [[noreturn]] void unsupported(const std::string& key, const Json& found,
-                                std::string_view supported) const {
-    refuse("{}: {}: {} isn't supported, only {}", path_, key, shown(found), supported);
-  }
-
-  [[noreturn]] void wrong_type(const std::string& key, const Json& found,
-                               std::string_view expected) const {
-    refuse("{}: {}: expected {}, found {}", path_, key, expected, shown(found));
-  }
-
-  /// Absent and null mean `otherwise`.
-  bool flag(const Json& object, const std::string& where, const char* key, bool otherwise) const {
-    const Json& value = member(object, key);
-    if (value.is_null()) return otherwise;
-    if (!value.is_boolean()) wrong_type(where + "." + key, value, "true or false");
-    return value.get<bool>();
-  }
-
-  void require_flag(const Json& object, const std::string& where, const char* key, bool only,
-                    bool otherwise) const {
-    if (flag(object, where, key, otherwise) != only) {
-      unsupported(where + "." + key, !only, only ? "true" : "false");
-    }
-  }
-
-  /// The "type" of a step; empty for null.
-  std::string type_of(const Json& step, const std::string& where) const {
-    if (step.is_null()) return {};
-    if (!step.is_object()) wrong_type(where, step, "an object");
-    const Json& type = member(step, "type");
-    if (!type.is_string()) wrong_type(where + ".type", type, "a string");
-    return type.get<std::string>();
-  }
-
-  /// Calls visit(step, where) for a step, or for each one of a "Sequence" whose list is at `key`.
-  template <typename Visit>
-  void for_each_step(const Json& step, const std::string& where, const char* key,
-                     const Visit& visit) const {
-    if (type_of(step, where) != "Sequence") return visit(step, where);
-    const Json& steps = member(step, key);
-    if (!steps.is_array()) wrong_type(where + "." + key, steps, "a list");
-    for (size_t i = 0; i < steps.size(); ++i) {
-      for_each_step(steps[i], fmt::format("{}.{}[{}]", where, key, i), key, visit);
-    }
-  }
-
-  void read_model(const Json& model, TokenizerFile& file) const {
-    if (!model.is_object()) wrong_type("model", model, "an object");
-    if (const Json& type = member(model, "type"); !type.is_null() && type != "BPE") {
-      unsupported("model.type", type, "\"BPE\"");
-    }
-    if (const Json& dropout = member(model, "dropout"); !dropout.is_null() && dropout != 0) {
-      unsupported("model.dropout", dropout, "null");
-    }
-    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      const Json& affix = member(model, key);
-      if (!affix.is_null() && affix != "") unsupported(fmt::format("model.{}", key), affix, "\"\"");
-    }
-    require_flag(model, "model", "byte_fallback", false, false);
-    file.bpe_options.ignore_merges = flag(model, "model", "ignore_merges", false);
-    for (const char* key : {"vocab", "merges"}) {
-      const Json& value = member(model, key);
-      if (!value.is_null()) {
-        wrong_type(fmt::format("model.{}", key), value, key[0] == 'v' ? "an object" : "a list");
-      }
-    }
-  }
-
-  bool normalizes(const Json& normalizer) const {
-    bool nfc = false;
-    for_each_step(normalizer, "normalizer", "normalizers",
-                  [&](const Json& step, const std::string& where) {
-                    const std::string type = type_of(step, where);
-                    if (!type.empty() && type != "NFC") unsupported(where, step, "NFC or null");
-                    nfc |= type == "NFC";
-                  });
-    return nfc;
-  }
-
-  void read_pre_tokenizer(const Json& pre_tokenizer, std::vector<Scanner>& scanners) const {
-    bool byte_level = false;
-    for_each_step(pre_tokenizer, "pre_tokenizer", "pretokenizers",
-                  [&](const Json& step, const std::string& where) {
-                    // What comes after ByteLevel would see its spelling of bytes.
-                    if (byte_level) unsupported(where, step, "ByteLevel as the last step");
-                    byte_level = type_of(step, where) == "ByteLevel";
-                    if (const Scanner scanner = scanner_of(step, where)) {
-                      scanners.push_back(scanner);
-                    }
-                  });
-    if (!byte_level) unsupported("pre_tokenizer", pre_tokenizer, "a list that ends in ByteLevel");
-  }
-
-  /// Null for a step that cuts nothing.
-  Scanner scanner_of(const Json& step, const std::string& where) const {
-    const std::string type = type_of(step, where);
-    if (type == "ByteLevel") {
-      require_flag(step, where, "add_prefix_space", false, true);
-      return flag(step, where, "use_regex", true) ? scan_gpt2 : nullptr;
-    }
-    if (type == "Digits") {
-      require_flag(step, where, "individual_digits", true, false);
-      return scan_digits;
-    }
-    if (type != "Split") unsupported(where, step, "Split, Digits and ByteLevel");
-    require_flag(step, where, "invert", false, false);
-    if (const Json& behavior = member(step, "behavior"); behavior != "Isolated") {
-      unsupported(where + ".behavior", behavior, "\"Isolated\"");
-    }
-    const Json& pattern = member(step, "pattern");
-    const Json& regex = pattern.is_object() ? member(pattern, "Regex") : pattern;
-    const Scanner scanner =
-        regex.is_string() ? scanner_for_pattern(regex.get_ref<const std::string&>()) : nullptr;
-    if (scanner == nullptr) unsupported(where + ".pattern", pattern, "Qwen's");
-    return scanner;
-  }
-
-  /// ByteLevel only adjusts offsets, which nobody here asks for.
-  void check_post_processor(const Json& post_processor) const {
-    for_each_step(post_processor, "post_processor", "processors",
-                  [&](const Json& step, const std::string& where) {
-                    const std::string type = type_of(step, where);
-                    if (!type.empty() && type != "ByteLevel") {
-                      unsupported(where + ".type", type, "ByteLevel or null");
-                    }
-                  });
-  }
-
-  void read_added_tokens(const Json& list, TokenizerFile& file) const {
-    if (list.is_null()) return;
-    if (!list.is_array()) wrong_type("added_tokens", list, "a list");
-    std::unordered_set<std::string> contents;
-    for (size_t i = 0; i < list.size(); ++i) {
-      const std::string where = fmt::format("added_tokens[{}]", i);
-      AddedToken token = added_token(list[i], where);
-      if (!contents.insert(token.content).second) {
-        refuse("{}: {}: {} is there twice", path_, where, shown(token.content));
-      }
-      add_to_vocabulary(token, where, file.vocabulary);
-      file.added_tokens.push_back(std::move(token));
-    }
-  }
-
-  AddedToken added_token(const Json& entry, const std::string& where) const {
-    if (!entry.is_object()) wrong_type(where, entry, "an object");
-    const Json& id = member(entry, "id");
-    if (!id.is_number_integer() || id < 0 || id >= kMaxTokenIds) {
-      wrong_type(where + ".id", id, fmt::format("an id from 0 to {}", kMaxTokenIds - 1));
-    }
-    const Json& content = member(entry, "content");
-    if (!content.is_string() || content == "") {
-      wrong_type(where + ".content", content, "a string that isn't empty");
-    }
-    for (const char* key : {"single_word", "lstrip", "rstrip", "normalized"}) {
-      require_flag(entry, where, key, false, false);
-    }
-    return {id.get<int32_t>(), content.get<std::string>(), flag(entry, where, "special", false)};
-  }
-
-  /// An added token may be in the vocabulary already, if id and spelling agree.
-  void add_to_vocabulary(const AddedToken& token, const std::string& where,
-                         Vocabulary& vocabulary) const {
-    std::string bytes;
-    append_bytes_of_spelling(bytes, token.content);
-    const int32_t listed = vocabulary.find(bytes);
-    const bool agrees = listed == kNoToken || listed == token.id;
-    const bool is_listed = vocabulary.has(token.id) && vocabulary.bytes_of(token.id) == bytes;
-    if (!agrees || (!is_listed && !vocabulary.add_unfindable(token.id, bytes))) {
-      refuse("{}: {}: {} has the id {}, which contradicts another token", path_, where,
-             shown(token.content), token.id);
-    }
-  }
-
-  const Json& settings_;
-  const std::string& path_;
-};
-
 /// Fails early on what is no tokenizer at all.
 void check_text(std::string_view text, const std::string& path) {
   refuse_failed_download(text, "JSON", path);
@@ -490,8 +281,8 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
   EventReader events(name);
   Json::sax_parse(text.begin(), text.end(), &events);
 
-  TokenizerFile file{std::move(events.vocabulary), MergeTable(0), {}, {}, false, {}};
-  SettingsReader(events.settings, name).read(file);
+  TokenizerFile file{.vocabulary = std::move(events.vocabulary), .merges = MergeTable(0)};
+  read_tokenizer_settings(events.settings.dump(), name, file);
   if (!events.has_vocabulary) refuse("{}: model.vocab is missing", name);
   if (!events.has_merges) refuse("{}: model.merges is missing", name);
   file.bpe_options.unknown_token = unknown_token(events.settings["model"], file.vocabulary, name);

@@ -15,10 +15,12 @@ namespace llm {
 struct TokenizerFile {
   Vocabulary vocabulary;  // model.vocab and the added tokens
   MergeTable merges;
-  Bpe::Options bpe_options;
-  std::vector<AddedToken> added_tokens;
+  Bpe::Options bpe_options = {};
+  std::vector<AddedToken> added_tokens = {};
   bool nfc = false;
-  std::vector<Scanner> scanners;
+  std::vector<PreTokenizer::Step> pre_tokenizer_steps = {};
+  std::vector<int32_t> prefix_ids = {};  // what the post-processor puts before and after a text
+  std::vector<int32_t> suffix_ids = {};
 };
 
 /// Reads a tokenizer.json of the byte-level BPE family. Refuses (exit code 2), naming file and key,
