@@ -109,8 +109,7 @@ TEST_CASE("what isn't supported is named") {
     CAPTURE(regex);
     const std::string message = refusal(regex);
     CAPTURE(message);
-    CHECK(
-        (message.find("isn't supported") != std::string::npos || regex == std::string("[\\d-z-]")));
+    CHECK(message.find("isn't supported") != std::string::npos);
   }
   for (const std::string regex :
        {"", "a*", "a|", "(?=a)", "(a", "a)", "[a", "[", "a\\", "\\p{L", "(a*)*", "(?i:ss)",

@@ -12,7 +12,11 @@ namespace llm {
 
 void check_goldens(std::string_view file, std::string_view label,
                    const std::function<bool(const JsonValue&)>& matches) {
-  const std::filesystem::path path = shared_data() / "goldens" / file;
+  check_golden_lines(shared_data() / "goldens" / file, label, matches);
+}
+
+void check_golden_lines(const std::filesystem::path& path, std::string_view label,
+                        const std::function<bool(const JsonValue&)>& matches) {
   std::ifstream in(path);
   GoldenFile golden{std::string(label)};
   int number = 0;

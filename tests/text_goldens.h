@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,7 +13,11 @@
 
 namespace llm {
 
-/// Counts matches(line) for each line of goldens/`file` as a golden file named `label`.
+/// Counts matches(line) for each line of a file as a golden file named `label`.
+void check_golden_lines(const std::filesystem::path& path, std::string_view label,
+                        const std::function<bool(const JsonValue&)>& matches);
+
+/// The same for a file of shared data's goldens.
 void check_goldens(std::string_view file, std::string_view label,
                    const std::function<bool(const JsonValue&)>& matches);
 inline void check_goldens(std::string_view file,
