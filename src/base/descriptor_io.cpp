@@ -25,6 +25,11 @@ ssize_t read_some(int fd, char* data, size_t size) {
   }
 }
 
+bool data_waits(int fd) {
+  pollfd wanted = {fd, POLLIN, 0};
+  return ::poll(&wanted, 1, 0) == 1;
+}
+
 int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());

@@ -13,6 +13,9 @@ namespace llm {
 /// errno.
 ssize_t read_some(int fd, char* data, size_t size);
 
+/// Whether read_some() would give something (or the end) at once.
+bool data_waits(int fd);
+
 /// Writes all bytes: 0, or the error number of what stopped it.
 int write_all(int fd, std::string_view bytes);
 

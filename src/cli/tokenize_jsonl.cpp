@@ -9,10 +9,12 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/descriptor_io.h"
+#include "base/thread_pool.h"
 #include "cli/output.h"
 #include "io/json.h"
 #include "text/utf8.h"
@@ -21,8 +23,10 @@ namespace llm {
 namespace {
 
 constexpr size_t kInputBlock = 1 << 16;
+constexpr size_t kBatchBytes = 1 << 20;  // read ahead at most, but for a longer line
+constexpr size_t kLinesPerTask = 16;
 
-/// The lines of a file ("-": stdin), each as soon as it is there.
+/// The lines of a file ("-": stdin), as many at once as are there.
 class LineReader {
  public:
   explicit LineReader(const std::string& file) : file_(file) {
@@ -36,35 +40,45 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  /// False at the end. The last line needs no line end.
-  bool next(std::string& line) {
-    line.clear();
-    while (true) {
-      const size_t end = block_.find('\n', begin_);
-      line.append(block_, begin_, end - begin_);
-      if (end != std::string::npos) {
-        begin_ = end + 1;
-        return true;
-      }
-      begin_ = 0;
-      if (!read_block()) return !line.empty();
+  /// Waits for a line and takes all that are there by then; false at the end. The last line needs
+  /// no line end. The lines are valid until the next call.
+  bool next(std::vector<std::string_view>& lines) {
+    lines.clear();
+    buffer_.erase(0, taken_);
+    size_t end = std::string::npos;  // of the last whole line
+    while (!at_end_ &&
+           (end == std::string::npos || (buffer_.size() < kBatchBytes && data_waits(fd_)))) {
+      const size_t old_size = buffer_.size();
+      read_block();
+      const size_t last = std::string_view(buffer_).substr(old_size).rfind('\n');
+      if (last != std::string_view::npos) end = old_size + last;
     }
+    taken_ = end != std::string::npos ? end + 1 : buffer_.size();
+    std::string_view text = std::string_view(buffer_).substr(0, taken_);
+    while (!text.empty()) {
+      const size_t length = std::min(text.find('\n'), text.size());
+      lines.push_back(text.substr(0, length));
+      text.remove_prefix(std::min(length + 1, text.size()));
+    }
+    return !lines.empty();
   }
 
  private:
-  bool read_block() {
-    block_.resize(kInputBlock);
-    const ssize_t got = read_some(fd_, block_.data(), block_.size());
+  void read_block() {
+    const size_t old_size = buffer_.size();
+    buffer_.resize(old_size + kInputBlock);
+    const ssize_t got = read_some(fd_, buffer_.data() + old_size, kInputBlock);
     if (got < 0 && errno == EISDIR) refuse("--jsonl {}: is a folder, not a file", file_);
     if (got < 0) fail("--jsonl {}: {}", file_, std::strerror(errno));
-    block_.resize(static_cast<size_t>(got));
-    return got > 0;
+    buffer_.resize(old_size + static_cast<size_t>(got));
+    at_end_ = got == 0;
   }
 
   std::string file_;
   int fd_ = STDIN_FILENO;
-  std::string block_;  // its bytes from begin_ on are not yet in a line
-  size_t begin_ = 0;
+  bool at_end_ = false;
+  std::string buffer_;
+  size_t taken_ = 0;  // bytes of buffer_ that are in the lines of the last call
 };
 
 void check_keys(const JsonValue& request, std::initializer_list<std::string_view> known) {
@@ -90,7 +104,8 @@ std::string encode_request(const JsonValue& request, const Tokenizer& tokenizer)
   AddedTokens recognised =
       flag(request, "special", true) ? AddedTokens::kAll : AddedTokens::kNonSpecial;
   if (flag(request, "plain", false)) recognised = AddedTokens::kNone;
-  return fmt::format("{{\"ids\":[{}]}}", fmt::join(tokenizer.encode_prompt(text.string, recognised), ","));
+  return fmt::format("{{\"ids\":[{}]}}",
+                     fmt::join(tokenizer.encode_prompt(text.string, recognised), ","));
 }
 
 std::string decode_request(const JsonValue& request, const Tokenizer& tokenizer) {
@@ -126,29 +141,82 @@ std::string tokenize_jsonl_line(std::string_view line, const Tokenizer& tokenize
   return has_text ? encode_request(request, tokenizer) : decode_request(request, tokenizer);
 }
 
+namespace {
+
+/// A line's answer, with its line end unless the line was blank.
+struct Answer {
+  std::string text;
+  bool failed = false;
+  bool replaced = false;  // ill-formed UTF-8
+};
+
+Answer answer_to(std::string_view line, int64_t number, const Tokenizer& tokenizer,
+                 const ChatLines& chat_lines) {
+  Answer answer;
+  if (is_blank(line)) return answer;
+  std::string repaired;
+  if (!is_valid_utf8(line)) line = repaired = replace_invalid_utf8(line, &answer.replaced);
+  try {
+    std::optional<std::string> chat = chat_lines.answer(line);
+    answer.text = chat ? *std::move(chat) : tokenize_jsonl_line(line, tokenizer);
+  } catch (const Error& error) {
+    answer.text = fmt::format("{{\"error\":{},\"line\":{}}}", json_quote(error.what()), number);
+    answer.failed = true;
+  }
+  answer.text += '\n';
+  return answer;
+}
+
+/// Answers lines on all threads, started when there is first more than a task's worth.
+class Answerer {
+ public:
+  Answerer(const Tokenizer& tokenizer, const ChatLines& chat_lines)
+      : tokenizer_(tokenizer), chat_lines_(chat_lines) {}
+
+  std::vector<Answer> answer(const std::vector<std::string_view>& lines, int64_t lines_before) {
+    std::vector<Answer> answers(lines.size());
+    const size_t num_tasks = (lines.size() + kLinesPerTask - 1) / kLinesPerTask;
+    const auto task = [&](int64_t index, int) {
+      const size_t begin = static_cast<size_t>(index) * kLinesPerTask;
+      for (size_t i = begin; i < std::min(begin + kLinesPerTask, lines.size()); ++i) {
+        const int64_t number = lines_before + static_cast<int64_t>(i) + 1;
+        answers[i] = answer_to(lines[i], number, tokenizer_, chat_lines_);
+      }
+    };
+    if (num_tasks > 1) {
+      if (!pool_) pool_.emplace(allowed_threads());
+      pool_->parallel_for(static_cast<int64_t>(num_tasks), task);
+    } else {
+      task(0, 0);
+    }
+    return answers;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const ChatLines& chat_lines_;
+  std::optional<ThreadPool> pool_;
+};
+
+}  // namespace
+
 ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer,
                         const ChatLines& chat_lines, const Log& log) {
-  LineReader lines(file);
+  LineReader reader(file);
+  Answerer answerer(tokenizer, chat_lines);
   ExitCode result = ExitCode::kOk;
   bool any_replaced = false;
   int64_t number = 0;
-  for (std::string line; lines.next(line);) {
-    ++number;
-    if (is_blank(line)) continue;
-    bool replaced = false;
-    if (!is_valid_utf8(line)) line = replace_invalid_utf8(line, &replaced);
-    any_replaced |= replaced;
-    std::string answer;
-    try {
-      std::optional<std::string> chat = chat_lines.answer(line);
-      answer = chat ? *std::move(chat) : tokenize_jsonl_line(line, tokenizer);
-    } catch (const Error& error) {
-      answer = fmt::format("{{\"error\":{},\"line\":{}}}", json_quote(error.what()), number);
-      result = ExitCode::kFailed;
+  for (std::vector<std::string_view> lines; reader.next(lines);) {
+    std::string out;
+    for (const Answer& answer : answerer.answer(lines, number)) {
+      out += answer.text;
+      any_replaced |= answer.replaced;
+      if (answer.failed) result = ExitCode::kFailed;
     }
-    // At once: whoever waits for this answer may be who writes the next line, and an interrupt
-    // loses nothing.
-    write_stdout(answer += '\n');
+    number += static_cast<int64_t>(lines.size());
+    // At once: whoever waits for these answers may be who writes the next line.
+    write_stdout(out);
   }
   if (any_replaced) log.warn("--jsonl {}: ill-formed UTF-8 became U+FFFD", file);
   return result;

@@ -12,8 +12,9 @@ namespace llm {
 
 /// Answers each line of the file ("-": stdin) with a line on stdout: {"text", "special"?, "plain"?}
 /// with {"ids"}, {"ids", "skip_special"?} with {"text"}, a line that can't be used with {"error",
-/// "line"}, a blank line with nothing; ChatLines answers the rest. Returns kFailed if there was an
-/// error line. Refuses (exit code 2) a file that can't be read.
+/// "line"}, a blank line with nothing; ChatLines answers the rest. The answers are in the lines'
+/// order; lines that are there together are answered by all threads. Returns kFailed if there was
+/// an error line. Refuses (exit code 2) a file that can't be read.
 ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer,
                         const ChatLines& chat_lines, const Log& log);
 

@@ -95,8 +95,8 @@ bool SplitPattern::Search::retry(size_t base, uint32_t& instruction, size_t& pos
 void SplitPattern::Search::count_steps(size_t steps) {
   steps_ += steps;
   if (steps_ > kStepsPerByte * (text_.size() + kStepsPerByte)) {
-    fail("the tokenizer's split pattern takes too many steps on this text ({} bytes)",
-         text_.size());
+    refuse("the tokenizer's split pattern takes too many steps on this text ({} bytes)",
+           text_.size());
   }
 }
 

@@ -36,8 +36,8 @@ class SplitPattern {
    public:
     Search(const SplitPattern& pattern, std::string_view text) : pattern_(pattern), text_(text) {}
 
-    /// The first match that begins at `from` or later. Fails (exit code 1) where the pattern takes
-    /// far more steps than the text is long, as a careless one may.
+    /// The first match that begins at `from` or later. Refuses (exit code 2) where the pattern
+    /// takes far more steps than the text is long, as a careless one may.
     std::optional<Match> next(size_t from);
 
    private:

@@ -35,6 +35,8 @@ tokenizer() { # tokenizer NAME PRE_TOKENIZER MERGES NORMALIZER
 }
 byte_level='{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":true}'
 tokenizer strings "$byte_level" '["a b","\u0120 ab"]' '{"type":"NFC"}'
+split='{"type":"Split","pattern":{"Regex":"(?i:'"'"'s)|[^\\r\\n\\p{L}]?\\p{Lu}++|\\d{1,3}(?=[a-c]|(?:ab)*?)|\\s+(?!\\S)|."},"behavior":"MergedWithNext","invert":true}'
+tokenizer split "{\"type\":\"Sequence\",\"pretokenizers\":[$split,{\"type\":\"ByteLevel\",\"use_regex\":false}]}" '["a b"]' null
 tokenizer pairs "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\",\"individual_digits\":true},$byte_level]}" '[["a","b"]]' null
 
 printf '%s' '[{"role":"user","content":"hi"},{"role":"assistant","content":null,"reasoning":"x","tool_calls":[{"type":"function","function":{"name":"f","arguments":{"t":22}}}]},{"role":"tool","content":{"t":[1,2.5,null]}}]' >"$corpus/messages/list"
