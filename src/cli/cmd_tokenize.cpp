@@ -15,9 +15,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/line_editor.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/pieces_table.h"
 #include "cli/prompt_input.h"
+#include "cli/terminal_text.h"
 #include "cli/tokenize_chat.h"
 #include "cli/tokenize_jsonl.h"
 #include "cli/version.h"
@@ -77,34 +80,6 @@ std::string hex_of(std::string_view bytes) {
   return out;
 }
 
-/// A token's bytes on one line: control characters, quotes, backslashes and ill-formed bytes are
-/// escaped.
-std::string quoted_piece(std::string_view bytes) {
-  std::string out = "\"";
-  while (!bytes.empty()) {
-    const Utf8Part part = first_utf8_part(bytes);
-    const unsigned char first = static_cast<unsigned char>(bytes[0]);
-    if (part.kind != Utf8Part::Kind::kCharacter || first < 0x20 || first == 0x7f) {
-      for (const char byte : bytes.substr(0, part.length)) {
-        out += byte == '\n' ? "\\n" : fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-      }
-    } else {
-      if (first == '"' || first == '\\') out += '\\';
-      out += bytes.substr(0, part.length);
-    }
-    bytes.remove_prefix(part.length);
-  }
-  return out + '"';
-}
-
-std::string pieces_text(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  std::string out;
-  for (const int32_t id : ids) {
-    out += fmt::format("{}\t{}\n", id, quoted_piece(tokenizer.bytes_of(id)));
-  }
-  return out;
-}
-
 std::string json_text(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   std::string pieces;
   for (const int32_t id : ids) {
@@ -154,18 +129,22 @@ std::string read_all(const std::optional<std::string>& text, const std::optional
   return read_prompt(input, log);
 }
 
-std::string rendered(Form form, const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+void write_pieces(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  set_utf8_locale();  // for the widths of characters
+  write_pieces_table(tokenizer, ids, stdout_is_terminal() && may_style_terminal(), write_stdout);
+}
+
+void write_tokens(Form form, const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   switch (form) {
     case Form::kIds:
-      return fmt::format("{}", fmt::join(ids, " ")) + "\n";
+      return write_stdout(fmt::format("{}\n", fmt::join(ids, " ")));
     case Form::kPieces:
-      return pieces_text(tokenizer, ids);
+      return write_pieces(tokenizer, ids);
     case Form::kCount:
-      return std::to_string(ids.size()) + "\n";
+      return write_stdout(fmt::format("{}\n", ids.size()));
     case Form::kJson:
-      return json_text(tokenizer, ids);
+      return write_stdout(json_text(tokenizer, ids));
   }
-  return {};
 }
 
 ExitCode decode(const TokenizeOptions& options, const Log& log) {
@@ -201,7 +180,7 @@ ExitCode tokenize(const TokenizeOptions& options) {
       options.chat.messages
           ? tokenize_messages(options.chat, ChatRenderer(tokenizer, source, log), log)
           : tokenizer.encode_prompt(read_all(options.text, options.file, log), recognised(options));
-  write_stdout(rendered(options.form, tokenizer, ids));
+  write_tokens(options.form, tokenizer, ids);
   return ExitCode::kOk;
 }
 
@@ -239,7 +218,7 @@ Action add_tokenize(CLI::App& app) {
   };
   const std::vector<CLI::Option*> forms = {
       form("--ids", Form::kIds, "Print ids, separated by spaces (the default)"),
-      form("--pieces", Form::kPieces, "Print a line for each token: id, tab, its text"),
+      form("--pieces", Form::kPieces, "Print a table: each token's id, text and bytes"),
       form("--count", Form::kCount, "Print the number of tokens"),
       form("--json", Form::kJson, "Print {\"ids\", \"pieces\", \"count\"}")};
   begin_section(app, "Control tokens");
