@@ -13,7 +13,7 @@
 namespace llm {
 namespace {
 
-constexpr std::string_view kStandIn = "\x1b[33m";     // yellow
+constexpr std::string_view kStandIn = "\x1b[33m";  // yellow
 constexpr std::string_view kSpecial = "\x1b[36m";  // cyan
 constexpr std::string_view kOpenBox = "\u2423";
 constexpr std::string_view kDottedCircle = "\u25cc";

@@ -39,8 +39,8 @@ class PreTokenizer {
   /// Each step cuts the pieces of the one before it. With none the whole text is one piece.
   explicit PreTokenizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
 
-  /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order. After
-  /// a PrefixSpace they lie in a copy that lasts as long as the call.
+  /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order.
+  /// After a PrefixSpace they lie in a copy that lasts as long as the call.
   template <typename Sink>
   void for_each_piece(std::string_view text, Sink&& sink) const {
     cut(0, text, sink);
