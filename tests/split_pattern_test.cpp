@@ -23,7 +23,9 @@ const char* const kGpt2Pattern =
 
 Pieces cut(const PreTokenizer& pre_tokenizer, std::string_view text) {
   Pieces pieces;
-  pre_tokenizer.for_each_piece(text, [&](std::string_view piece) { pieces.emplace_back(piece); });
+  PreTokenizer::Copies copies;
+  pre_tokenizer.for_each_piece(text, copies,
+                               [&](std::string_view piece) { pieces.emplace_back(piece); });
   return pieces;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,31 +40,35 @@ class PreTokenizer {
   /// Each step cuts the pieces of the one before it. With none the whole text is one piece.
   explicit PreTokenizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
 
-  /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order.
-  /// After a PrefixSpace they lie in a copy that lasts as long as the call.
+  /// Texts that steps have made; they stay where they are.
+  using Copies = std::list<std::string>;
+
+  /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order. They
+  /// lie in `text`, or after a PrefixSpace in `copies`.
   template <typename Sink>
-  void for_each_piece(std::string_view text, Sink&& sink) const {
-    cut(0, text, sink);
+  void for_each_piece(std::string_view text, Copies& copies, Sink&& sink) const {
+    cut(0, text, copies, sink);
   }
 
  private:
   template <typename Sink>
-  void cut(size_t depth, std::string_view text, Sink& sink) const {
+  void cut(size_t depth, std::string_view text, Copies& copies, Sink& sink) const {
     if (text.empty()) return;
     if (depth == steps_.size()) {
       sink(text);
     } else if (const Scanner* scanner = std::get_if<Scanner>(&steps_[depth])) {
       while (!text.empty()) {
         const size_t length = (*scanner)(text);
-        cut(depth + 1, text.substr(0, length), sink);
+        cut(depth + 1, text.substr(0, length), copies, sink);
         text.remove_prefix(length);
       }
     } else if (const Split* split = std::get_if<Split>(&steps_[depth])) {
-      split->for_each_piece(text, [&](std::string_view piece) { cut(depth + 1, piece, sink); });
+      split->for_each_piece(text,
+                            [&](std::string_view piece) { cut(depth + 1, piece, copies, sink); });
     } else if (text[0] == ' ') {
-      cut(depth + 1, text, sink);
+      cut(depth + 1, text, copies, sink);
     } else {
-      cut(depth + 1, std::string(" ").append(text), sink);
+      cut(depth + 1, copies.emplace_back(" ").append(text), copies, sink);
     }
   }
 

@@ -76,7 +76,9 @@ struct Tokenizer::State {
 
   /// Ids of text in which no added token is to be found.
   void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {
-    pre_tokenizer.for_each_piece(text, [&](std::string_view piece) { bpe.encode(piece, ids); });
+    PreTokenizer::Copies copies;
+    pre_tokenizer.for_each_piece(text, copies,
+                                 [&](std::string_view piece) { bpe.encode(piece, ids); });
   }
 
   /// Ids of text in which only those added tokens are to be found that the normalized text has.
