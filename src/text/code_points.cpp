@@ -1,5 +1,7 @@
 #include "text/code_points.h"
 
+#include "text/unicode.h"
+
 namespace llm {
 
 namespace {
@@ -98,6 +100,12 @@ char32_t to_lower(char32_t c) {
   if (in(c, 0x400, 0x40F)) return c + 80;
   if (in(c, 0x531, 0x556)) return c + 48;
   return c;
+}
+
+bool is_alphabetic(char32_t c) { return char_class(c) == CharClass::kLetter; }
+
+bool is_alphanumeric(char32_t c) {
+  return char_class(c) == CharClass::kLetter || char_class(c) == CharClass::kNumber;
 }
 
 bool is_cased(char32_t c) { return to_upper(c) != c || to_lower(c) != c || c == 0xDF; }

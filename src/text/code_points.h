@@ -27,6 +27,10 @@ bool is_python_printable(char32_t c);
 char32_t to_upper(char32_t c);
 char32_t to_lower(char32_t c);
 
+/// str.isalpha() and str.isalnum() of Python, by a newer Unicode version.
+bool is_alphabetic(char32_t c);
+bool is_alphanumeric(char32_t c);
+
 /// Has a case, in the scripts of to_upper().
 bool is_cased(char32_t c);
 

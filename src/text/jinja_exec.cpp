@@ -164,7 +164,12 @@ Interpreter::Flow Interpreter::run(const Stmt& stmt, const ScopePtr& scope) {
       break;
     case Stmt::Kind::kFilter: {
       const Value text(capture(stmt.bodies[0], std::make_shared<Scope>(scope)));
-      write(to_text(eval_filter(*stmt.exprs[0], scope, &text)));
+      const Value filtered = eval_filter(*stmt.exprs[0], scope, &text);
+      if (!filtered.is_string()) {  // Python joins what a block writes
+        throw ValueError(
+            fmt::format("a filter block must give a str, not {}", filtered.type_name()));
+      }
+      write(filtered.as_text());
       break;
     }
     case Stmt::Kind::kScope:

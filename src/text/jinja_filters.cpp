@@ -109,9 +109,12 @@ std::optional<double> parse_float(const std::string& text) {
   return *end == '\0' ? std::optional(value) : std::nullopt;
 }
 
+/// Python's int(value); nothing for NaN.
 std::optional<Value> truncate_to_int(double value) {
-  if (!(std::abs(value) < 9.2e18)) return std::nullopt;
-  return Value(static_cast<int64_t>(value));
+  if (std::isnan(value)) return std::nullopt;
+  if (std::isinf(value)) throw ValueError("cannot convert float infinity to integer");
+  if (std::abs(value) < 9.2e18) return Value(static_cast<int64_t>(value));
+  return Value::big_int(fmt::format("{:.0f}", value));
 }
 
 Value int_filter(I, V value, A args) {

@@ -20,7 +20,9 @@ struct Spec {
   bool center = false;
   bool right = false;
   bool grouped = false;
-  char sign = '-';  // '-', '+' or ' '
+  bool aligned = false;     // str.format() was told where
+  bool after_sign = false;  // str.format(): fill between sign and digits
+  char sign = '-';          // '-', '+' or ' '
   Text fill{" "};
   int64_t width = 0;
   int64_t precision = -1;
@@ -85,6 +87,12 @@ Text finish_number(bool negative, std::string digits, const Spec& spec) {
   const auto size = static_cast<int64_t>(sign.size() + digits.size());
   if (spec.zero && !spec.left && size < spec.width) {
     digits.insert(0, static_cast<size_t>(spec.width - size), '0');
+  }
+  if (spec.after_sign && size < spec.width) {
+    Text padded(sign);
+    padded.append(repeat(spec.fill, spec.width - size));
+    padded.append(digits);
+    return padded;
   }
   const Align align = spec.left ? Align::kLeft : spec.center ? Align::kCenter : Align::kRight;
   return pad(Text(sign + digits), spec.width, align, spec.fill);
@@ -161,6 +169,9 @@ class PercentFormatter {
       return format_text(spec.type == 's' ? to_text(value) : to_repr(value), spec);
     }
     if (spec.type == 'c' && value.is_string()) return format_text(value.as_text(), spec);
+    if (value.is_float() && std::string_view("xXoc").find(spec.type) != std::string_view::npos) {
+      throw ValueError(fmt::format("%{} format: an integer is required, not float", spec.type));
+    }
     if (!value.is_number()) {
       throw ValueError(
           fmt::format("%{} format: a number is required, not {}", spec.type, value.type_name()));
@@ -273,11 +284,16 @@ class BraceFormatter {
     const Value value = lookup(name);
     const Spec spec =
         colon < field.size() ? read_spec(field.substr(colon + 1)) : Spec{.type = '\0'};
-    if (conversion == 'r') return format_text(to_repr(value), spec);
-    const bool as_number = conversion == ' ' && value.is_number() && !value.is_bool() &&
-                           (spec.type != '\0' || spec.width > 0 || spec.grouped || spec.zero ||
-                            spec.precision >= 0 || spec.sign != '-');
-    if (!as_number) return format_text(to_text(value), spec);
+    const bool has_spec = colon + 1 < field.size();
+    if (conversion == 'r') return format_string(to_repr(value), spec);
+    if (conversion == 's' || value.is_string() || !has_spec) {
+      return format_string(to_text(value), spec);
+    }
+    if (!value.is_number()) {
+      throw ValueError(
+          fmt::format("unsupported format string passed to {}.__format__", value.type_name()));
+    }
+    check_number_spec(value, spec);
     Spec number = spec;
     if (number.type == '\0' && value.is_float()) {
       if (spec.precision < 0)
@@ -285,6 +301,30 @@ class BraceFormatter {
       number.type = 'g';
     }
     return format_number(value, number);
+  }
+
+  static Text format_string(const Text& text, Spec spec) {
+    if ((spec.type != '\0' && spec.type != 's') || spec.grouped || spec.alternate ||
+        spec.sign != '-' || spec.after_sign) {
+      throw ValueError("a format that a str doesn't take");
+    }
+    if (spec.zero && !spec.aligned) spec.fill = Text("0");
+    return format_text(text, spec);
+  }
+
+  static void check_number_spec(const Value& value, const Spec& spec) {
+    constexpr std::string_view kFloatTypes("\0eEfFgGn%", 9);
+    constexpr std::string_view kIntegerTypes("bcdoxX");
+    const bool as_float = kFloatTypes.find(spec.type) != std::string_view::npos;
+    const bool as_integer =
+        spec.type == '\0' || kIntegerTypes.find(spec.type) != std::string_view::npos;
+    if (value.is_float() ? !as_float : !as_float && !as_integer) {
+      throw ValueError(fmt::format("Unknown format code '{}' for object of type '{}'", spec.type,
+                                   value.type_name()));
+    }
+    if (!value.is_float() && as_integer && spec.precision >= 0) {
+      throw ValueError("Precision not allowed in integer format specifier");
+    }
   }
 
   Value lookup(std::string_view name) {
@@ -339,6 +379,8 @@ class BraceFormatter {
       spec.left = text[pos] == '<';
       spec.right = text[pos] == '>';
       spec.center = text[pos] == '^';
+      spec.after_sign = text[pos] == '=';
+      spec.aligned = true;
       ++pos;
     }
     const auto take = [&](char c) {

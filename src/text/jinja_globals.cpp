@@ -29,7 +29,12 @@ Value range(Interpreter&, const Args& args) {
   const int64_t stop = bound.integer(only_stop ? 0 : 1, 0);
   const int64_t step = bound.integer(2, 1);
   if (step == 0) throw ValueError("range() arg 3 must not be zero");
-  std::vector<Value> items;
+  List range;
+  range.kind = ListKind::kRange;
+  range.range_start = start;
+  range.range_stop = stop;
+  range.range_step = step;
+  std::vector<Value>& items = range.items;
   for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
     if (static_cast<int64_t>(items.size()) == kMaxRange) {
       throw ValueError(fmt::format("Range too big: at most {} items are allowed", kMaxRange));
@@ -37,7 +42,7 @@ Value range(Interpreter&, const Args& args) {
     items.push_back(Value(i));
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  return Value::list(std::move(items), ListKind::kRange);
+  return Value(std::move(range));
 }
 
 /// dict(mapping or pairs, key=value ...).

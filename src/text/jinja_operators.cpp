@@ -181,6 +181,7 @@ namespace {
 /// Indices that Python's slice visits in a sequence of `count` items.
 struct SliceRange {
   int64_t start = 0;
+  int64_t end = 0;
   int64_t step = 1;
   int64_t count = 0;
 };
@@ -205,8 +206,8 @@ SliceRange slice_range(int64_t count, const Value& start, const Value& stop, con
     return std::clamp(i < 0 ? i + count : i, lowest, highest);
   };
   range.start = bound(start, forward ? 0 : count - 1);
-  const int64_t end = bound(stop, forward ? count : -1);
-  const int64_t span = forward ? end - range.start : range.start - end;
+  range.end = bound(stop, forward ? count : -1);
+  const int64_t span = forward ? range.end - range.start : range.start - range.end;
   const int64_t stride = forward ? range.step : -range.step;
   range.count = span > 0 ? (span - 1) / stride + 1 : 0;
   return range;
@@ -252,6 +253,11 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   List result;
   result.kind = list.kind;
   result.origin = list.origin;
+  if (list.kind == ListKind::kRange) {
+    result.range_start = list.range_start + range.start * list.range_step;
+    result.range_stop = list.range_start + range.end * list.range_step;
+    result.range_step = list.range_step * range.step;
+  }
   for (int64_t n = 0; n < range.count; ++n) {
     result.items.push_back(list.items[static_cast<size_t>(range.start + n * range.step)]);
   }

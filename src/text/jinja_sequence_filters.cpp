@@ -124,11 +124,23 @@ Value dictsort(I interpreter, V value, A args) {
   return Value::list(std::move(sorted));
 }
 
+/// sort() compares lists of keys, so that equal ones need no order: "a,b" names two attributes.
+Value sort_keys(I interpreter, const Value& item, const Value* attribute, bool case_sensitive) {
+  const bool several = attribute != nullptr && attribute->is_string();
+  if (!several) return Value::list({sort_key(interpreter, item, attribute, case_sensitive)});
+  const Text comma(",");
+  std::vector<Value> keys;
+  for (const Value& part : split(attribute->as_text(), &comma, -1)) {
+    keys.push_back(sort_key(interpreter, item, &part, case_sensitive));
+  }
+  return Value::list(std::move(keys));
+}
+
 Value sort(I interpreter, V value, A args) {
   const BoundArgs bound("sort", args, {"reverse", "case_sensitive", "attribute"});
   std::vector<std::pair<Value, Value>> pairs;
   for (Value& item : iterate(value)) {
-    Value key = sort_key(interpreter, item, bound.get(2), bound.flag(1, false));
+    Value key = sort_keys(interpreter, item, bound.get(2), bound.flag(1, false));
     pairs.emplace_back(std::move(key), std::move(item));
   }
   sort_pairs(interpreter, pairs, bound.flag(0, false));

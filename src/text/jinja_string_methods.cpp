@@ -208,7 +208,28 @@ Value all_characters(const Value& self, const Predicate& holds) {
 }
 
 bool is_ascii_digit(char32_t c) { return c >= '0' && c <= '9'; }
-bool is_letter(char32_t c) { return is_cased(c) || c >= 0x2E80; }
+
+/// Capitals only where a word begins, small letters only inside, and at least one of them.
+Value istitle(I, S self, A) {
+  const std::string_view text = self.as_text().view();
+  bool any = false;
+  bool inside = false;
+  for (size_t pos = 0; pos < text.size();) {
+    const CodePoint c = code_point_at(text, pos);
+    pos += c.length;
+    const bool cased = is_cased(c.value);
+    const bool capital = cased && to_lower(c.value) != c.value;
+    if (cased && capital == inside) return Value(false);
+    any |= cased;
+    inside = cased;
+  }
+  return Value(any);
+}
+
+Value isascii(I, S self, A) {
+  const std::string& text = self.as_string();
+  return Value(std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; }));
+}
 
 Value format_method(Interpreter& interpreter, const Value& self, const Args& args) {
   return Value(brace_format(interpreter, self.as_text(), args));
@@ -224,16 +245,15 @@ const std::unordered_map<std::string_view, Method>& methods() {
       {"find", find_method_of<false, false>},
       {"format", format_method},
       {"index", find_method_of<false, true>},
-      {"isalnum",
-       [](I, S s, A) {
-         return all_characters(s, [](char32_t c) { return is_letter(c) || is_ascii_digit(c); });
-       }},
-      {"isalpha", [](I, S s, A) { return all_characters(s, is_letter); }},
+      {"isalnum", [](I, S s, A) { return all_characters(s, is_alphanumeric); }},
+      {"isalpha", [](I, S s, A) { return all_characters(s, is_alphabetic); }},
+      {"isascii", isascii},
       {"isdecimal", [](I, S s, A) { return all_characters(s, is_ascii_digit); }},
       {"isdigit", [](I, S s, A) { return all_characters(s, is_ascii_digit); }},
       {"isnumeric", [](I, S s, A) { return all_characters(s, is_ascii_digit); }},
       {"islower", [](I i, S s, A args) { return Value(find_test("lower")(i, s, args)); }},
       {"isspace", [](I, S s, A) { return all_characters(s, is_python_space); }},
+      {"istitle", istitle},
       {"isupper", [](I i, S s, A args) { return Value(find_test("upper")(i, s, args)); }},
       {"join", join_method},
       {"ljust", pad_method<Align::kLeft>},

@@ -17,11 +17,9 @@ const Value& only_argument(std::string_view test, const Args& args) {
   return args.positional[0];
 }
 
-int64_t integer_of(const Value& value) {
-  if (value.is_undefined()) throw ValueError(value.undefined_hint());
-  if (!value.is_integer())
-    throw ValueError(fmt::format("an integer is needed, not {}", value.type_name()));
-  return value.as_int();
+/// value % divisor == rest, of whatever has a remainder.
+bool has_remainder(Interpreter& interpreter, const Value& value, const Value& divisor, int rest) {
+  return equals(binary_operation("%", value, divisor), Value(rest), interpreter.budget());
 }
 
 /// str.isupper() and str.islower(): has cased characters, and none of the other case.
@@ -84,13 +82,10 @@ const std::unordered_map<std::string_view, Test>& tests() {
       {"callable", test_callable},
       {"lower", [](I, V v, A) { return all_cased(v, false); }},
       {"upper", [](I, V v, A) { return all_cased(v, true); }},
-      {"odd", [](I, V v, A) { return integer_of(v) % 2 != 0; }},
-      {"even", [](I, V v, A) { return integer_of(v) % 2 == 0; }},
+      {"odd", [](I i, V v, A) { return has_remainder(i, v, Value(2), 1); }},
+      {"even", [](I i, V v, A) { return has_remainder(i, v, Value(2), 0); }},
       {"divisibleby",
-       [](I, V v, A args) {
-         const int64_t divisor = integer_of(only_argument("divisibleby", args));
-         return binary_operation("%", v, Value(divisor)).as_int() == 0;
-       }},
+       [](I i, V v, A args) { return has_remainder(i, v, only_argument("divisibleby", args), 0); }},
       {"sameas", [](I, V v, A args) { return v.same_as(only_argument("sameas", args)); }},
       {"escaped", [](I, V, A) { return false; }},
       {"filter", [](I, V v, A) { return v.is_string() && find_filter(v.as_string()) != nullptr; }},

@@ -61,7 +61,11 @@ Value indent(I, V value, A args) {
   const Text indentation = width != nullptr && width->is_string()
                                ? width->as_text()
                                : repeat(Text(" "), bound.integer(0, 4));
-  Text text = to_text(value);
+  if (value.is_undefined()) throw ValueError(value.undefined_hint());
+  if (!value.is_string()) {
+    throw ValueError(fmt::format("indent() needs a str, not {}", value.type_name()));
+  }
+  Text text = value.as_text();
   text.append("\n");
   const std::vector<Value> lines = split_lines(text, false);
   Text result;
@@ -79,14 +83,15 @@ Value indent(I, V value, A args) {
 
 Value truncate(I, V value, A args) {
   const BoundArgs bound("truncate", args, {"length", "killwords", "end", "leeway"});
-  const Text text = to_text(value);
   const Text end = bound.text(2, "...");
   const int64_t length = bound.integer(0, 255);
   const auto end_length = static_cast<int64_t>(count_code_points(end.view()));
   if (length < end_length) throw ValueError("truncate(): 'length' is shorter than 'end'");
-  if (static_cast<int64_t>(count_code_points(text.view())) <= length + bound.integer(3, 5)) {
-    return Value(text);
+  if (length_of(value) <= length + bound.integer(3, 5)) return value;
+  if (!value.is_string()) {
+    throw ValueError(fmt::format("truncate() needs a str, not {}", value.type_name()));
   }
+  const Text& text = value.as_text();
   Text head =
       slice(Value(text), Value::none(), Value(length - end_length), Value::none()).as_text();
   if (!bound.flag(1, false)) {
@@ -104,8 +109,7 @@ Value wordcount(I, V value, A args) {
   bool inside = false;
   for (size_t pos = 0; pos < text.size();) {
     const CodePoint c = code_point_at(text.view(), pos);
-    const bool is_word = (c.value >= '0' && c.value <= '9') || c.value == '_' ||
-                         is_cased(c.value) || c.value >= 0x2E80;
+    const bool is_word = is_alphanumeric(c.value) || c.value == '_';
     if (is_word && !inside) ++words;
     inside = is_word;
     pos += c.length;

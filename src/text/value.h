@@ -195,6 +195,7 @@ struct List {
   Origin origin = Origin::kTemplate;  // of the brackets and commas when printed
   bool print_as_json = false;         // prints as JSON instead of Python's repr
   int depth = 1;
+  int64_t range_start = 0, range_stop = 0, range_step = 1;  // of kRange, when printed
 };
 
 /// Keys in the order of their first insertion. Keys are hashable values, mostly strings.

@@ -132,13 +132,8 @@ void append_list_repr(Text& out, const List& list) {
 }
 
 void append_range_repr(Text& out, const List& list) {
-  const auto& items = list.items;
-  if (items.empty()) return out.append("range(0, 0)");
-  const int64_t first = items.front().as_int();
-  const int64_t step = items.size() > 1 ? items[1].as_int() - first : 1;
-  const int64_t stop = items.back().as_int() + step;
-  out.append(step == 1 ? fmt::format("range({}, {})", first, stop)
-                       : fmt::format("range({}, {}, {})", first, stop, step));
+  out.append(fmt::format("range({}, {}", list.range_start, list.range_stop));
+  out.append(list.range_step == 1 ? ")" : fmt::format(", {})", list.range_step));
 }
 
 void append_dict_repr(Text& out, const Dict& dict) {
