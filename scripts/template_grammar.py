@@ -5,7 +5,7 @@ twenty places takes any type, so that errors are compared too. What the engine l
 (template inheritance, integers beyond 64 bits in arithmetic) isn't generated.
 """
 
-WORDS = ["a", "b", "user", "system", "x y", "<think>", "é", "日本語", "𝒳😀", "ß", "A-B", "hello World",
+WORDS = ["a", "b", "user", "system", "x y", "<think>", "é", "日本語", "𐍈😀", "ß", "A-B", "hello World",
          "  pad ", "\n", "line\nbreak\n", "\t", "\u00a0", "\u3000w\u3000", "it's", '"q"', "<b>&", "\\", "{x}", "%s", "%d%%", "", "0", "42",
          "-7", "3.5", "1e3", "\x1c", "\x7f", "\u2028", "\r\n", "cafe\u0301", "x,y,,z", "</tool_call>", "aXbXc", "ж", "Ω"]
 SMALL = [0, 1, 2, 3, 5, 7, 10, -1, -2, 100]
@@ -82,7 +82,7 @@ class Grammar:
             lambda: f"{s()} + {s()}",
             lambda: f"{s()} ~ {self.any(d)}",
             lambda: f"{s()} * {r.randint(-1, 3)}",
-            lambda: f"({s()})[{self.slice()}]",
+            lambda: f"({s()} | string)[{self.slice()}]",
             lambda: f"({s()})[{r.randint(-3, 3)}]",
             lambda: f"({s()}).{r.choice(['strip', 'lstrip', 'rstrip'])}({r.choice(['', self.literal(r.choice(WORDS))])})",
             lambda: f"({s()}).{r.choice(['upper', 'lower', 'title', 'capitalize', 'swapcase', 'casefold'])}()",
@@ -178,7 +178,7 @@ class Grammar:
             lambda: "(" + "".join(self.any(d) + ", " for _ in range(r.randint(1, 3))) + ")",
             lambda: f"{self.list(d)} + {self.list(d)}",
             lambda: f"{self.list(d)} * {r.randint(0, 2)}",
-            lambda: f"({self.list(d)})[{self.slice()}]",
+            lambda: f"({self.list(d)} | list)[{self.slice()}]",
             lambda: f"range({r.randint(-2, 3)}, {r.randint(-2, 6)}{r.choice(['', ', 2', ', -1'])})",
             lambda: f"range({r.randint(-2, 6)}) | list",
             lambda: f"({self.str(d)}).{r.choice(['split', 'rsplit', 'splitlines'])}({r.choice(['', ''])})",
@@ -258,7 +258,7 @@ class Grammar:
         if kind == "break":
             return t(f"for v in {self.list(1)}") + self.text() + t(f"if {self.bool(1)}") + t(r.choice(["break", "continue"])) + t("endif") + self.scoped(["v"], d) + t("endfor")
         if kind == "set":
-            name = r.choice(["u", "w", "v", "s"])
+            name = r.choice(["u", "w", "y"])
             return t(f"set {name} = {self.any()}") + "{{ " + name + " }}"
         if kind == "setblock":
             return t("set u" + r.choice(["", " | upper", " | trim"])) + self.body(d) + t("endset") + "{{ u }}"

@@ -199,14 +199,14 @@ TEST_CASE("chat: a full context leaves out the oldest turns and says so") {
   CHECK(contains(alone.err, "larger --ctx"));
 }
 
-TEST_CASE("chat: without a chat template it says what to do") {
+TEST_CASE("chat: without a chat template it speaks plain ChatML, and says so") {
   LLM_SKIP_WITHOUT_DATA("chat-no-template");
   const std::string model = thinking_model("chat-no-template");
   std::filesystem::remove(std::filesystem::path(model) / "tokenizer_config.json");
   const LlmResult r = chat(model, "hi\n");
-  CHECK(r.exit_code == 2);
-  CHECK(contains(r.err, "--chat-template"));
-  CHECK(contains(r.err, "--raw"));
+  CHECK(r.exit_code == 0);
+  CHECK(r.out == "Done\n");
+  CHECK(contains(r.err, "no chat template: plain ChatML"));
 }
 
 TEST_CASE("chat: input that is no text") {

@@ -187,7 +187,8 @@ Value round_filter(I, V value, A args) {
   }
   const double scale = std::pow(10.0, static_cast<double>(precision));
   const double scaled = value.as_float() * scale;
-  return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
+  const double whole = (method == "ceil" ? std::ceil(scaled) : std::floor(scaled));
+  return Value((whole + 0.0) / scale);  // a whole number has no negative zero
 }
 
 const std::unordered_map<std::string_view, Filter>& filters() {

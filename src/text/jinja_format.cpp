@@ -109,6 +109,11 @@ Text format_number(const Value& value, const Spec& spec) {
     const bool negative = digits[0] == '-';
     return finish_number(negative, digits.substr(negative ? 1 : 0), spec);
   }
+  if (value.is_float() && !(std::abs(value.as_float()) < 9.2e18)) {
+    const double whole = value.as_float();
+    if (!std::isfinite(whole)) throw ValueError("cannot convert float infinity or NaN to integer");
+    return finish_number(whole < 0, fmt::format("{:.0f}", std::abs(whole)), spec);
+  }
   const int64_t number = value.is_float() ? static_cast<int64_t>(value.as_float()) : value.as_int();
   return finish_number(number < 0, integer_digits(number, spec), spec);
 }
@@ -131,6 +136,13 @@ int64_t read_number(std::string_view text, size_t& pos) {
   return number;
 }
 
+/// What Python takes for a mapping there, so that it may have more than the format uses.
+bool is_mapping_like(const Value& value) {
+  return value.is_dict() || value.is_undefined() ||
+         (value.is_list() && (value.as_list().kind == ListKind::kList ||
+                              value.as_list().kind == ListKind::kRange));
+}
+
 class PercentFormatter {
  public:
   PercentFormatter(const Text& format, const Value& arguments)
@@ -149,7 +161,7 @@ class PercentFormatter {
       pos = percent + 1;
       result.append(convert(pos));
     }
-    if (next_ < positional_.size() && !arguments_.is_dict() && !used_names_) {
+    if (next_ < positional_.size() && !is_mapping_like(arguments_) && !used_names_) {
       throw ValueError("not all arguments converted during string formatting");
     }
     return result;

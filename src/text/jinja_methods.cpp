@@ -72,10 +72,11 @@ Method find_dict_method(std::string_view name) {
   return name == "copy" ? copy : nullptr;
 }
 
-Method find_list_method(std::string_view name) {
+Method find_list_method(ListKind kind, std::string_view name) {
+  if (kind > ListKind::kRange) return nullptr;
   if (name == "count") return count;
   if (name == "index") return index;
-  return name == "copy" ? copy : nullptr;
+  return name == "copy" && kind == ListKind::kList ? copy : nullptr;
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ Method find_list_method(std::string_view name) {
 Method find_method(const Value& self, std::string_view name) {
   if (self.is_string()) return find_string_method(name);
   if (self.is_dict()) return find_dict_method(name);
-  if (self.is_list() && self.as_list().kind <= ListKind::kTuple) return find_list_method(name);
+  if (self.is_list()) return find_list_method(self.as_list().kind, name);
   return nullptr;
 }
 

@@ -67,7 +67,8 @@ Value integer_operation(std::string_view op, int64_t a, int64_t b) {
 double float_modulo(double a, double b) {
   if (b == 0) throw ValueError("float modulo");
   const double rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 Value float_operation(std::string_view op, double a, double b) {

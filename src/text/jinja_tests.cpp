@@ -61,6 +61,7 @@ bool test_in(Interpreter& interpreter, const Value& input, const Args& args) {
 }
 
 bool test_callable(I, V v, A) {
+  if (v.is_undefined()) return true;  // Jinja's Undefined has a __call__, which raises
   return v.is_object() && dynamic_cast<const Callable*>(v.as_object().get()) != nullptr;
 }
 

@@ -231,7 +231,6 @@ class JsonWriter {
     }
     const auto code = static_cast<uint32_t>(c);
     if (code >= 0x20 && (code < 0x7F || !format_.ensure_ascii)) return "";
-    if (code == 0x7F) return "";
     if (code < 0x10000) return fmt::format("\\u{:04x}", code);
     const uint32_t high = 0xD800 + ((code - 0x10000) >> 10);
     return fmt::format("\\u{:04x}\\u{:04x}", high, 0xDC00 + ((code - 0x10000) & 0x3FF));
