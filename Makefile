@@ -84,6 +84,11 @@ $(BUILD)/llm: $(OBJECTS)
 $(BUILD)/llm_tests: $(LIB_OBJECTS) $(TEST_OBJECTS)
 	$(LINK)
 
+# For scripts/compare/tokenizer.sh.
+TIMING := $(BUILD)/scripts/compare/tokenizer_speed
+$(TIMING): $(TIMING).o $(LIB_OBJECTS)
+	$(LINK)
+
 $(BUILD)/%.o: %.cpp Makefile
 	@mkdir -p $(@D)
 	$(Q)$(if $(V),,echo "CXX $<" &&) $(CXX) $(ALL_CXXFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
@@ -165,4 +170,4 @@ clean:
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
--include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d))
+-include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d) $(TIMING).d)

@@ -23,7 +23,7 @@ class Letters {
 
   std::string encode(std::string_view piece) const {
     std::vector<int32_t> ids;
-    bpe_.encode(piece, ids);
+    Bpe::Encoder(bpe_).encode(piece, ids);
     std::string out;
     for (const int32_t id : ids)
       out.append(out.empty() ? "" : " ").append(vocabulary_.bytes_of(id));

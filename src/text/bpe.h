@@ -1,57 +1,22 @@
 // Byte-pair encoding of one piece of text by a ranked list of merges.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "text/merge_table.h"
+#include "text/merger.h"
+#include "text/safe_cuts.h"
+#include "text/short_bytes.h"
 #include "text/vocabulary.h"
+#include "text/word_cache.h"
 
 namespace llm {
-
-/// Which two neighbouring tokens become one, and which merge goes first (the lowest rank).
-class MergeTable {
- public:
-  struct Merge {
-    uint32_t rank;
-    int32_t result;
-  };
-  static constexpr uint32_t kNoRank = 0xffffffff;
-
-  explicit MergeTable(size_t num_merges);
-
-  /// False, and nothing is done, if the pair has a merge.
-  bool add(int32_t left, int32_t right, Merge merge);
-
-  /// Rank kNoRank if the two don't merge.
-  Merge find(int32_t left, int32_t right) const { return slots_[slot_for(left, right)].merge; }
-
- private:
-  struct Slot {
-    int32_t left = kNoToken;
-    int32_t right = kNoToken;
-    Merge merge = {kNoRank, kNoToken};
-  };
-
-  size_t slot_for(int32_t left, int32_t right) const {
-    const uint64_t pair =
-        static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-    size_t place = pair * 0x9e3779b97f4a7c15 >> shift_;  // 2^64 / golden ratio
-    const size_t mask = slots_.size() - 1;
-    while ((slots_[place].left != left || slots_[place].right != right) &&
-           slots_[place].left != kNoToken) {
-      place = (place + 1) & mask;
-    }
-    return place;
-  }
-
-  std::vector<Slot> slots_;  // open addressing; a power of two, at most 2/3 full
-  int shift_;                // 64 - log2 of that
-};
 
 /// May be used from several threads at once.
 class Bpe {
@@ -64,22 +29,62 @@ class Bpe {
   /// `vocabulary` outlives this and doesn't change.
   Bpe(const Vocabulary& vocabulary, MergeTable merges, Options options);
 
-  /// Appends the ids of one piece. Takes n log n steps at most.
-  void encode(std::string_view piece, std::vector<int32_t>& ids) const;
+  /// Encodes pieces one after another. For one thread at a time.
+  class Encoder {
+   public:
+    explicit Encoder(const Bpe& bpe) : bpe_(bpe), cache_(*bpe.caches_) {}
+
+    /// Appends the ids of one piece (well-formed UTF-8). From its first byte on `readable` bytes
+    /// can be read. Takes n log n steps at most.
+    void encode(std::string_view piece, size_t readable, std::vector<int32_t>& ids) const;
+    void encode(std::string_view piece, std::vector<int32_t>& ids) const {
+      encode(piece, piece.size(), ids);
+    }
+
+   private:
+    void encode_words(std::string_view piece, std::vector<int32_t>& ids) const;
+    void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
+
+    const Bpe& bpe_;
+    WordCachePool::Lease cache_;
+  };
 
  private:
   /// Whether merging a token's bytes gives that very token; found out when first needed. (In odd
   /// vocabularies some don't: an earlier merge can break up what a later one needs.)
   enum class Whole : uint8_t { kUnknown, kYes, kNo };
 
-  bool merges_to_itself(int32_t id, std::string_view piece) const;
-  void append_merged(std::string_view piece, std::vector<int32_t>& ids) const;
+  bool merges_to_itself(int32_t id) const {
+    const Whole whole = whole_[id].load(std::memory_order_relaxed);
+    return whole == Whole::kUnknown ? find_out_whether_whole(id) : whole == Whole::kYes;
+  }
+  bool find_out_whether_whole(int32_t id) const;
 
   const Vocabulary* vocabulary_;
   MergeTable merges_;
   Options options_;
-  std::array<int32_t, 256> byte_ids_;
+  ByteTokens byte_tokens_;
+  std::optional<SafeCuts> cuts_;                 // none where bytes lack tokens
   std::unique_ptr<std::atomic<Whole>[]> whole_;  // by id
+  std::unique_ptr<WordCachePool> caches_;
 };
+
+inline void Bpe::Encoder::encode(std::string_view piece, size_t readable,
+                                 std::vector<int32_t>& ids) const {
+  if (piece.size() == 1) {
+    const int32_t id = bpe_.byte_tokens_[static_cast<unsigned char>(piece[0])];
+    if (id != kNoToken) ids.push_back(id);
+    return;
+  }
+  if (piece.size() <= Vocabulary::kMaxShortToken && readable >= ShortBytes::kMaxLength) {
+    const int32_t id =
+        bpe_.vocabulary_->find(ShortBytes::of_readable(piece.data(), piece.size()));
+    if (id != kNoToken && (bpe_.merges_to_itself(id) || bpe_.options_.ignore_merges)) {
+      ids.push_back(id);
+      return;
+    }
+  }
+  encode_words(piece, ids);
+}
 
 }  // namespace llm

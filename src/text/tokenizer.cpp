@@ -58,6 +58,13 @@ std::vector<AddedToken> tokens_to_find(const TokenizerFile& file, bool normalize
   return tokens;
 }
 
+/// Bytes that may be read from the beginning of a piece on, which is in the text or a copy.
+size_t readable_from(std::string_view piece, std::string_view text) {
+  const auto begin = reinterpret_cast<uintptr_t>(text.data());
+  const auto at = reinterpret_cast<uintptr_t>(piece.data());
+  return at >= begin && at < begin + text.size() ? begin + text.size() - at : piece.size();
+}
+
 }  // namespace
 
 struct Tokenizer::State {
@@ -77,8 +84,10 @@ struct Tokenizer::State {
   /// Ids of text in which no added token is to be found.
   void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {
     PreTokenizer::Copies copies;
-    pre_tokenizer.for_each_piece(text, copies,
-                                 [&](std::string_view piece) { bpe.encode(piece, ids); });
+    const Bpe::Encoder encoder(bpe);
+    pre_tokenizer.for_each_piece(text, copies, [&](std::string_view piece) {
+      encoder.encode(piece, readable_from(piece, text), ids);
+    });
   }
 
   /// Ids of text in which only those added tokens are to be found that the normalized text has.

@@ -32,31 +32,54 @@ uint32_t hash_of(std::string_view bytes) {
 
 }  // namespace
 
-/// The slot with these bytes, or the free one where they belong.
-size_t Vocabulary::slot_for(std::string_view bytes, uint32_t hash) const {
-  const size_t mask = slots_.size() - 1;
+size_t Vocabulary::long_slot_for(std::string_view bytes, uint32_t hash) const {
+  const size_t mask = long_slots_.size() - 1;
   size_t place = hash & mask;
-  while (slots_[place].id != kNoToken &&
-         (slots_[place].hash != hash || bytes_of(slots_[place].id) != bytes)) {
+  while (long_slots_[place].id != kNoToken &&
+         (long_slots_[place].hash != hash || bytes_of(long_slots_[place].id) != bytes)) {
     place = (place + 1) & mask;
   }
   return place;
 }
 
-void Vocabulary::grow() {
-  const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size() * 2));
-  for (const Slot& slot : old) {
-    if (slot.id != kNoToken) slots_[slot_for(bytes_of(slot.id), slot.hash)] = slot;
+void Vocabulary::grow_short() {
+  ++short_bits_;
+  const auto old = std::exchange(short_slots_, std::vector<ShortSlot>(short_slots_.size() * 2));
+  for (const ShortSlot& slot : old) {
+    if (slot.id_and_length == 0) continue;
+    short_slots_[short_slot_for({slot.low, slot.high, slot.id_and_length >> kLengthShift})] = slot;
+  }
+}
+
+void Vocabulary::grow_long() {
+  const auto old = std::exchange(long_slots_, std::vector<LongSlot>(long_slots_.size() * 2));
+  for (const LongSlot& slot : old) {
+    if (slot.id != kNoToken) long_slots_[long_slot_for(bytes_of(slot.id), slot.hash)] = slot;
   }
 }
 
 bool Vocabulary::add(int32_t id, std::string_view bytes) {
-  if (num_findable_ + 1 > slots_.size() / 4 * 3) grow();
+  return bytes.size() <= kMaxShortToken ? add_short(id, bytes) : add_long(id, bytes);
+}
+
+bool Vocabulary::add_short(int32_t id, std::string_view bytes) {
+  if (num_short_ + 1 > short_slots_.size() / 4 * 3) grow_short();
+  const ShortBytes key = ShortBytes::of(bytes);
+  ShortSlot& slot = short_slots_[short_slot_for(key)];
+  if (slot.id_and_length != 0 || !add_unfindable(id, bytes)) return false;
+  slot = {key.low, static_cast<uint32_t>(key.high),
+          static_cast<uint32_t>(id + 1) | key.length << kLengthShift};
+  ++num_short_;
+  return true;
+}
+
+bool Vocabulary::add_long(int32_t id, std::string_view bytes) {
+  if (num_long_ + 1 > long_slots_.size() / 4 * 3) grow_long();
   const uint32_t hash = hash_of(bytes);
-  const size_t place = slot_for(bytes, hash);
-  if (slots_[place].id != kNoToken || !add_unfindable(id, bytes)) return false;
-  slots_[place] = {hash, id};
-  ++num_findable_;
+  LongSlot& slot = long_slots_[long_slot_for(bytes, hash)];
+  if (slot.id != kNoToken || !add_unfindable(id, bytes)) return false;
+  slot = {hash, id};
+  ++num_long_;
   return true;
 }
 
@@ -69,8 +92,8 @@ bool Vocabulary::add_unfindable(int32_t id, std::string_view bytes) {
   return true;
 }
 
-int32_t Vocabulary::find(std::string_view bytes) const {
-  return slots_[slot_for(bytes, hash_of(bytes))].id;
+int32_t Vocabulary::find_long(std::string_view bytes) const {
+  return long_slots_[long_slot_for(bytes, hash_of(bytes))].id;
 }
 
 }  // namespace llm

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/short_bytes.h"
+
 namespace llm {
 
 /// Id of no token.
@@ -17,6 +19,9 @@ inline constexpr int32_t kMaxTokenIds = 1 << 22;
 
 class Vocabulary {
  public:
+  /// Tokens of up to this many bytes are found by find(ShortBytes).
+  static constexpr size_t kMaxShortToken = 12;
+
   /// Adds a token that find() will return. False, and nothing is done, if the id has a token or
   /// the bytes have an id. 0 <= id < kMaxTokenIds.
   bool add(int32_t id, std::string_view bytes);
@@ -25,7 +30,14 @@ class Vocabulary {
   bool add_unfindable(int32_t id, std::string_view bytes);
 
   /// The id of the token with exactly these bytes, or kNoToken.
-  int32_t find(std::string_view bytes) const;
+  int32_t find(std::string_view bytes) const {
+    return bytes.size() <= kMaxShortToken ? find(ShortBytes::of(bytes)) : find_long(bytes);
+  }
+
+  /// The same for bytes.length <= kMaxShortToken.
+  int32_t find(const ShortBytes& bytes) const {
+    return static_cast<int32_t>(short_slots_[short_slot_for(bytes)].id_and_length & kIdMask) - 1;
+  }
 
   /// Empty if there is no such token; any id may be asked for.
   std::string_view bytes_of(int32_t id) const {
@@ -39,24 +51,51 @@ class Vocabulary {
 
  private:
   static constexpr uint32_t kAbsent = 0xffffffff;
+  static constexpr int kLengthShift = 28;
+  static constexpr uint32_t kIdMask = (1u << kLengthShift) - 1;
 
   struct Token {
     size_t begin = 0;  // in bytes_
     uint32_t length = kAbsent;
   };
-  /// A place of the open-addressing table of findable tokens. The hash spares most comparisons.
-  struct Slot {
+  /// A place of the open-addressing table of short tokens, whose bytes it holds: to find one, a
+  /// single line of memory is read.
+  struct ShortSlot {
+    uint64_t low = 0;
+    uint32_t high = 0;
+    uint32_t id_and_length = 0;  // id + 1, and the length from kLengthShift on; 0 if free
+  };
+  /// The same for the others. The hash spares most comparisons.
+  struct LongSlot {
     uint32_t hash = 0;
     int32_t id = kNoToken;
   };
 
-  size_t slot_for(std::string_view bytes, uint32_t hash) const;
-  void grow();
+  /// The slot with these bytes, or the free one where they belong.
+  size_t short_slot_for(const ShortBytes& bytes) const {
+    const size_t mask = short_slots_.size() - 1;
+    for (size_t place = bytes.hash(short_bits_);; place = (place + 1) & mask) {
+      const ShortSlot& slot = short_slots_[place];
+      const bool same = slot.low == bytes.low && slot.high == static_cast<uint32_t>(bytes.high) &&
+                        slot.id_and_length >> kLengthShift == bytes.length;
+      if (same || slot.id_and_length == 0) return place;
+    }
+  }
+  int32_t find_long(std::string_view bytes) const;
+  size_t long_slot_for(std::string_view bytes, uint32_t hash) const;
+  bool add_short(int32_t id, std::string_view bytes);
+  bool add_long(int32_t id, std::string_view bytes);
+  void grow_short();
+  void grow_long();
 
   std::string bytes_;
   std::vector<Token> tokens_;
-  std::vector<Slot> slots_ = std::vector<Slot>(1024);  // a power of two, at most 3/4 full
-  size_t num_findable_ = 0;
+  // Both tables: a power of two, at most 3/4 full.
+  int short_bits_ = 10;
+  std::vector<ShortSlot> short_slots_ = std::vector<ShortSlot>(1024);
+  std::vector<LongSlot> long_slots_ = std::vector<LongSlot>(1024);
+  size_t num_short_ = 0;
+  size_t num_long_ = 0;
 };
 
 }  // namespace llm
