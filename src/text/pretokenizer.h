@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "text/qwen_scanner.h"
 #include "text/split.h"
 
 namespace llm {
@@ -47,10 +48,23 @@ class PreTokenizer {
   /// lie in `text`, or after a PrefixSpace in `copies`.
   template <typename Sink>
   void for_each_piece(std::string_view text, Copies& copies, Sink&& sink) const {
-    cut(0, text, copies, sink);
+    if (is_qwen()) {
+      while (!text.empty()) {
+        const size_t length = scan_qwen_inline(text);
+        sink(text.substr(0, length));
+        text.remove_prefix(length);
+      }
+    } else {
+      cut(0, text, copies, sink);
+    }
   }
 
  private:
+  bool is_qwen() const {
+    const Scanner* only = steps_.size() == 1 ? std::get_if<Scanner>(&steps_[0]) : nullptr;
+    return only != nullptr && *only == scan_qwen;
+  }
+
   template <typename Sink>
   void cut(size_t depth, std::string_view text, Copies& copies, Sink& sink) const {
     if (text.empty()) return;
