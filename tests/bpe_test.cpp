@@ -23,7 +23,9 @@ class Letters {
 
   std::string encode(std::string_view piece) const {
     std::vector<int32_t> ids;
-    Bpe::Encoder(bpe_).encode(piece, ids);
+    Bpe::Encoder encoder(bpe_, ids);
+    if (!piece.empty()) encoder.add(piece, piece.size());
+    encoder.finish();
     std::string out;
     for (const int32_t id : ids)
       out.append(out.empty() ? "" : " ").append(vocabulary_.bytes_of(id));

@@ -1,67 +1,84 @@
 #include "text/bpe.h"
 
+#include <optional>
+#include <span>
 #include <utility>
+
+#include "text/merger.h"
 
 namespace llm {
 
 Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, Options options)
     : vocabulary_(&vocabulary),
-      merges_(std::move(merges)),
       options_(options),
+      rules_(vocabulary, std::move(merges), options.unknown_token),
       whole_(std::make_unique<std::atomic<Whole>[]>(vocabulary.num_ids())),
-      caches_(std::make_unique<WordCachePool>()) {
-  bool all_have_tokens = true;
-  for (int byte = 0; byte < 256; ++byte) {
-    const char c = static_cast<char>(byte);
-    const int32_t id = vocabulary.find({&c, 1});
-    all_have_tokens &= id != kNoToken;
-    byte_tokens_[byte] = id != kNoToken ? id : options.unknown_token;
-  }
-  // A byte that is left out lets tokens meet that the text keeps apart.
-  if (all_have_tokens) cuts_.emplace(vocabulary);
-}
+      caches_(std::make_unique<WordCachePool>()) {}
 
 bool Bpe::find_out_whether_whole(int32_t id) const {
   std::vector<int32_t> ids;
-  append_merged(merges_, byte_tokens_, vocabulary_->bytes_of(id), ids);
+  append_merged(rules_, vocabulary_->bytes_of(id), ids);
   const bool whole = ids.size() == 1 && ids[0] == id;
   whole_[id].store(whole ? Whole::kYes : Whole::kNo, std::memory_order_relaxed);
   return whole;
 }
 
-/// A piece that isn't known to be a token, cut where no merge can reach across.
-void Bpe::Encoder::encode_words(std::string_view piece, std::vector<int32_t>& ids) const {
-  if (bpe_.options_.ignore_merges) {
-    if (const int32_t id = bpe_.vocabulary_->find(piece); id != kNoToken) {
-      ids.push_back(id);
-      return;
-    }
-  }
+/// A piece, cut where no merge can reach across.
+void Bpe::Encoder::add_words(std::string_view piece, size_t readable) {
+  const size_t piece_size = piece.size();
   while (!piece.empty()) {
-    const size_t length = bpe_.cuts_ ? bpe_.cuts_->first_word(piece) : piece.size();
-    encode_word(piece.substr(0, length), ids);
+    if (num_words_ == kBatch) resolve_words();
+    const size_t length = borders_->first_word(piece);
+    Word& word = words_[num_words_];
+    word.set(piece.substr(0, length), readable);
+    word.is_piece = length == piece_size;
+    commit(word);
     piece.remove_prefix(length);
+    readable -= length;
   }
 }
 
-void Bpe::Encoder::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
-  const int32_t id = bpe_.vocabulary_->find(word);
-  if (id != kNoToken && bpe_.merges_to_itself(id)) {
-    ids.push_back(id);
+/// The token that the word is as a whole, or kNoToken.
+int32_t Bpe::Encoder::token_of(const Word& word) const {
+  if (word.bytes.size() == 1) return bpe_.rules_.byte_token(word.bytes[0]);
+  const int32_t token = word.bytes.size() <= Vocabulary::kMaxShortToken
+                            ? bpe_.vocabulary_->find(word.key)
+                            : bpe_.vocabulary_->find(word.bytes);
+  if (token == kNoToken) return kNoToken;
+  const bool taken = (bpe_.options_.ignore_merges && word.is_piece) || bpe_.merges_to_itself(token);
+  return taken ? token : kNoToken;
+}
+
+void Bpe::Encoder::resolve_words() {
+  for (size_t i = 0; i < num_words_; ++i) {
+    Word& word = words_[i];
+    word.token = token_of(word);
+    if (word.token == kNoToken && word.bytes.size() <= WordCache::kMaxBytes) {
+      cache_->prefetch(word.key);
+    }
+  }
+  for (size_t i = 0; i < num_words_; ++i) {
+    if (words_[i].token != kNoToken) {
+      ids_.push_back(words_[i].token);
+    } else {
+      merge(words_[i]);
+    }
+  }
+  num_words_ = 0;
+}
+
+void Bpe::Encoder::merge(const Word& word) {
+  if (word.bytes.size() > WordCache::kMaxBytes) {
+    append_merged(bpe_.rules_, word.bytes, ids_);
     return;
   }
-  if (word.size() > WordCache::kMaxBytes) {
-    append_merged(bpe_.merges_, bpe_.byte_tokens_, word, ids);
+  if (const std::span<const int32_t> known = cache_->find(word.key); !known.empty()) {
+    ids_.insert(ids_.end(), known.begin(), known.end());
     return;
   }
-  const ShortBytes key = ShortBytes::of(word);
-  if (const std::span<const int32_t> known = cache_->find(key); !known.empty()) {
-    ids.insert(ids.end(), known.begin(), known.end());
-    return;
-  }
-  const size_t begin = ids.size();
-  append_merged(bpe_.merges_, bpe_.byte_tokens_, word, ids);
-  cache_->add(key, std::span(ids).subspan(begin));
+  const size_t begin = ids_.size();
+  append_merged(bpe_.rules_, word.bytes, ids_);
+  cache_->add(word.key, std::span(ids_).subspan(begin));
 }
 
 }  // namespace llm

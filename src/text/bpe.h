@@ -1,6 +1,7 @@
 // Byte-pair encoding of one piece of text by a ranked list of merges.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/merge_rules.h"
 #include "text/merge_table.h"
-#include "text/merger.h"
-#include "text/safe_cuts.h"
 #include "text/short_bytes.h"
 #include "text/vocabulary.h"
 #include "text/word_cache.h"
@@ -29,25 +29,7 @@ class Bpe {
   /// `vocabulary` outlives this and doesn't change.
   Bpe(const Vocabulary& vocabulary, MergeTable merges, Options options);
 
-  /// Encodes pieces one after another. For one thread at a time.
-  class Encoder {
-   public:
-    explicit Encoder(const Bpe& bpe) : bpe_(bpe), cache_(*bpe.caches_) {}
-
-    /// Appends the ids of one piece (well-formed UTF-8). From its first byte on `readable` bytes
-    /// can be read. Takes n log n steps at most.
-    void encode(std::string_view piece, size_t readable, std::vector<int32_t>& ids) const;
-    void encode(std::string_view piece, std::vector<int32_t>& ids) const {
-      encode(piece, piece.size(), ids);
-    }
-
-   private:
-    void encode_words(std::string_view piece, std::vector<int32_t>& ids) const;
-    void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
-
-    const Bpe& bpe_;
-    WordCachePool::Lease cache_;
-  };
+  class Encoder;
 
  private:
   /// Whether merging a token's bytes gives that very token; found out when first needed. (In odd
@@ -61,30 +43,74 @@ class Bpe {
   bool find_out_whether_whole(int32_t id) const;
 
   const Vocabulary* vocabulary_;
-  MergeTable merges_;
   Options options_;
-  ByteTokens byte_tokens_;
-  std::optional<SafeCuts> cuts_;                 // none where bytes lack tokens
+  MergeRules rules_;
   std::unique_ptr<std::atomic<Whole>[]> whole_;  // by id
   std::unique_ptr<WordCachePool> caches_;
 };
 
-inline void Bpe::Encoder::encode(std::string_view piece, size_t readable,
-                                 std::vector<int32_t>& ids) const {
-  if (piece.size() == 1) {
-    const int32_t id = bpe_.byte_tokens_[static_cast<unsigned char>(piece[0])];
-    if (id != kNoToken) ids.push_back(id);
-    return;
-  }
-  if (piece.size() <= Vocabulary::kMaxShortToken && readable >= ShortBytes::kMaxLength) {
-    const int32_t id =
-        bpe_.vocabulary_->find(ShortBytes::of_readable(piece.data(), piece.size()));
-    if (id != kNoToken && (bpe_.merges_to_itself(id) || bpe_.options_.ignore_merges)) {
-      ids.push_back(id);
-      return;
+/// Encodes pieces one after another. For one thread at a time.
+///
+/// The tables are larger than a CPU's nearest memory, so words are looked up in batches, the lines
+/// of memory that they need being asked for in advance.
+class Bpe::Encoder {
+ public:
+  /// Appends to `ids`.
+  Encoder(const Bpe& bpe, std::vector<int32_t>& ids)
+      : bpe_(bpe), borders_(bpe.rules_.borders()), cache_(*bpe.caches_), ids_(ids) {}
+
+  /// Encodes one piece (well-formed UTF-8, not empty), which stays where it is until finish(). From
+  /// its first byte on `readable` bytes can be read. Takes n log n steps at most.
+  void add(std::string_view piece, size_t readable) {
+    if (num_words_ == kBatch) resolve_words();
+    Word& word = words_[num_words_];
+    word.set(piece, readable);
+    const bool short_ascii = piece.size() <= ShortBytes::kMaxLength && word.key.is_ascii();
+    if (short_ascii || !borders_) {
+      commit(word);
+    } else {
+      add_words(piece, readable);
     }
   }
-  encode_words(piece, ids);
-}
+
+  /// After this all ids are there.
+  void finish() { resolve_words(); }
+
+ private:
+  static constexpr size_t kBatch = 32;
+
+  struct Word {
+    std::string_view bytes;
+    ShortBytes key;  // of words of up to ShortBytes::kMaxLength
+    bool is_piece;   // or a part of one
+    int32_t token;   // or kNoToken
+
+    void set(std::string_view new_bytes, size_t readable) {
+      bytes = new_bytes;
+      is_piece = true;
+      if (bytes.size() > ShortBytes::kMaxLength) return;
+      key = readable >= ShortBytes::kMaxLength
+                ? ShortBytes::of_readable(bytes.data(), bytes.size())
+                : ShortBytes::of(bytes);
+    }
+  };
+
+  /// Counts the word in that stands behind the others.
+  void commit(const Word& word) {
+    if (word.bytes.size() <= Vocabulary::kMaxShortToken) bpe_.vocabulary_->prefetch(word.key);
+    ++num_words_;
+  }
+  void add_words(std::string_view piece, size_t readable);
+  int32_t token_of(const Word& word) const;
+  void resolve_words();
+  void merge(const Word& word);
+
+  const Bpe& bpe_;
+  const std::optional<CharacterBorders>& borders_;
+  WordCachePool::Lease cache_;
+  std::vector<int32_t>& ids_;
+  std::array<Word, kBatch> words_;
+  size_t num_words_ = 0;
+};
 
 }  // namespace llm

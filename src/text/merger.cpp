@@ -18,11 +18,10 @@ constexpr size_t kFirstWindow = 64;
 /// Merges a whole piece with a heap over a linked list: n log n steps, whatever the vocabulary.
 class HeapMerger {
  public:
-  HeapMerger(const MergeTable& merges, const ByteTokens& byte_tokens, std::string_view piece)
-      : merges_(merges) {
+  HeapMerger(const MergeRules& rules, std::string_view piece) : rules_(rules) {
     symbols_.reserve(piece.size());
     for (const char byte : piece) {
-      const int32_t token = byte_tokens[static_cast<unsigned char>(byte)];
+      const int32_t token = rules.byte_token(byte);
       if (token == kNoToken) continue;
       const int64_t i = static_cast<int64_t>(symbols_.size());
       symbols_.push_back({token, i - 1, i + 1, {MergeTable::kNoRank, kNoToken}});
@@ -65,7 +64,7 @@ class HeapMerger {
   void refresh(int64_t i) {
     Symbol& symbol = symbols_[i];
     symbol.merge = symbol.next == kEnd ? Merge{MergeTable::kNoRank, kNoToken}
-                                       : merges_.find(symbol.token, symbols_[symbol.next].token);
+                                       : rules_.find(symbol.token, symbols_[symbol.next].token);
     if (symbol.merge.rank != MergeTable::kNoRank) candidates_.push({symbol.merge.rank, i});
   }
 
@@ -80,7 +79,7 @@ class HeapMerger {
     if (symbol.previous != kEnd) refresh(symbol.previous);
   }
 
-  const MergeTable& merges_;
+  const MergeRules& rules_;
   std::vector<Symbol> symbols_;
   std::priority_queue<Candidate> candidates_;
 };
@@ -94,9 +93,8 @@ class HeapMerger {
 /// miss what comes behind it, are left to the next window, which begins with them.
 class WindowMerger {
  public:
-  WindowMerger(const MergeTable& merges, const ByteTokens& byte_tokens, std::string_view piece,
-               size_t window)
-      : merges_(merges), byte_tokens_(byte_tokens), piece_(piece), window_(window) {}
+  WindowMerger(const MergeRules& rules, std::string_view piece, size_t window)
+      : rules_(rules), piece_(piece), window_(window) {}
 
   /// False, with a part of the tokens appended, if some windows can't be joined.
   bool append_to(std::vector<int32_t>& ids) {
@@ -119,7 +117,7 @@ class WindowMerger {
   std::string_view bytes_at(size_t begin) const { return piece_.substr(begin, window_); }
 
   void merge(MergedStretch* stretch, size_t begin) const {
-    stretch->merge(merges_, byte_tokens_, bytes_at(begin));
+    stretch->merge(rules_, bytes_at(begin));
   }
 
   /// The place in the current window, which begins at `begin`, where the following one begins. It
@@ -158,7 +156,7 @@ class WindowMerger {
     const size_t middle = border - left + right;
     if (both == apart_ && middle == apart_middle_) return true;
     if (both.size() > MergedStretch::kMaxBytes) return false;
-    joint_.merge(merges_, byte_tokens_, both);
+    joint_.merge(rules_, both);
     const size_t second = joint_.next(joint_.begin());
     const bool apart = second == middle && joint_.next(second) == joint_.end() &&
                        joint_.token(joint_.begin()) == current_->token(left) &&
@@ -174,8 +172,7 @@ class WindowMerger {
     for (size_t p = window.begin(); p != end; p = window.next(p)) ids.push_back(window.token(p));
   }
 
-  const MergeTable& merges_;
-  const ByteTokens& byte_tokens_;
+  const MergeRules& rules_;
   std::string_view piece_;
   size_t window_;
   MergedStretch stretches_[2];
@@ -210,52 +207,68 @@ uint32_t MergedStretch::lowest_key() const {
   return std::min(std::min(a[0], a[1]), std::min(a[2], a[3]));
 }
 
-void MergedStretch::refresh(const MergeTable& merges, size_t position) {
+void MergedStretch::refresh(const MergeRules& rules, size_t position) {
   const size_t next = next_[position];
   keys_[position] = kNoKey;
   if (next == end_) return;
-  const Merge merge = merges.find(tokens_[position], tokens_[next]);
+  const Merge merge = rules.find(tokens_[position], tokens_[next]);
   if (merge.rank == MergeTable::kNoRank) return;
   keys_[position] = merge.rank << 8 | static_cast<uint32_t>(position);
   results_[position] = merge.result;
 }
 
-void MergedStretch::merge(const MergeTable& merges, const ByteTokens& byte_tokens,
-                          std::string_view bytes) {
+void MergedStretch::link(size_t position, size_t next) {
+  next_[position] = static_cast<uint16_t>(next);
+  previous_[next] = static_cast<uint16_t>(position);
+}
+
+/// Sets what there is before any merge.
+void MergedStretch::begin_with_symbols(const MergeRules& rules, std::string_view bytes) {
   end_ = bytes.size();
   first_ = end_;
-  std::fill_n(keys_.begin(), (end_ + kLanes - 1) / kLanes * kLanes, kNoKey);
-  // From the back, so that each token knows the next one.
-  for (size_t i = end_; i-- > 0;) {
-    tokens_[i] = byte_tokens[static_cast<unsigned char>(bytes[i])];
-    if (tokens_[i] == kNoToken) continue;
-    next_[i] = static_cast<uint16_t>(first_);
-    previous_[first_] = static_cast<uint16_t>(i);
-    first_ = i;
-    refresh(merges, i);
+  size_t last = end_;
+  for (size_t i = 0; i < end_;) {
+    const MergeRules::Symbol symbol = rules.symbol_at(bytes, i);
+    if (symbol.token != kNoToken) {
+      tokens_[i] = symbol.token;
+      if (last == end_) {
+        first_ = i;
+      } else {
+        link(last, i);
+        rules.prefetch(tokens_[last], symbol.token);
+      }
+      last = i;
+    }
+    i += symbol.length;
   }
-  if (first_ == end_) return;
+  link(last, end_);
+}
 
+void MergedStretch::merge(const MergeRules& rules, std::string_view bytes) {
+  begin_with_symbols(rules, bytes);
+  std::fill_n(keys_.begin(), (end_ + kLanes - 1) / kLanes * kLanes, kNoKey);
+  for (size_t i = first_; i != end_; i = next_[i]) refresh(rules, i);
+
+  highest_rank_ = 0;
   for (uint32_t key; (key = lowest_key()) != kNoKey;) {
+    highest_rank_ = std::max(highest_rank_, key >> 8);
     const size_t position = key & 0xff;
     const size_t gone = next_[position];
     tokens_[position] = results_[position];
     keys_[gone] = kNoKey;
-    next_[position] = next_[gone];
-    previous_[next_[gone]] = static_cast<uint16_t>(position);
-    refresh(merges, position);
-    if (position != first_) refresh(merges, previous_[position]);
+    link(position, next_[gone]);
+    refresh(rules, position);
+    if (position != first_) refresh(rules, previous_[position]);
   }
 }
 
-void append_merged(const MergeTable& merges, const ByteTokens& byte_tokens, std::string_view piece,
-                   std::vector<int32_t>& ids) {
+void append_merged(const MergeRules& rules, std::string_view piece, std::vector<int32_t>& ids) {
   const size_t num_ids = ids.size();
   for (size_t window = kFirstWindow; window <= MergedStretch::kMaxBytes; window *= 2) {
-    if (WindowMerger(merges, byte_tokens, piece, window).append_to(ids)) return;
+    if (WindowMerger(rules, piece, window).append_to(ids)) return;
     ids.resize(num_ids);
   }
-  HeapMerger(merges, byte_tokens, piece).append_to(ids);
+  HeapMerger(rules, piece).append_to(ids);
 }
 
 }  // namespace llm

@@ -84,10 +84,11 @@ struct Tokenizer::State {
   /// Ids of text in which no added token is to be found.
   void encode_plain(std::string_view text, std::vector<int32_t>& ids) const {
     PreTokenizer::Copies copies;
-    const Bpe::Encoder encoder(bpe);
+    Bpe::Encoder encoder(bpe, ids);
     pre_tokenizer.for_each_piece(text, copies, [&](std::string_view piece) {
-      encoder.encode(piece, readable_from(piece, text), ids);
+      encoder.add(piece, readable_from(piece, text));
     });
+    encoder.finish();
   }
 
   /// Ids of text in which only those added tokens are to be found that the normalized text has.

@@ -28,6 +28,11 @@ class WordCache {
     return {entry.tokens.data(), entry.num_tokens};
   }
 
+  /// Says that find(piece) comes soon.
+  void prefetch(const ShortBytes& piece) const {
+    __builtin_prefetch(&entries_[piece.hash(bits_)]);
+  }
+
   /// Does nothing if there are more than kMaxTokens.
   void add(const ShortBytes& piece, std::span<const int32_t> tokens);
 

@@ -1,4 +1,5 @@
-// Places in a text that no token reaches across, where a long word may be cut before it is merged.
+// What a vocabulary's tokens say about the borders between characters: where no merge can reach
+// across, whatever stands around it.
 #pragma once
 
 #include <array>
@@ -12,15 +13,13 @@
 
 namespace llm {
 
-/// Knows which two characters stand side by side in some token. Between two that never do, no merge
-/// can happen, whatever surrounds them. Only pairs of characters beyond ASCII are looked at: that
-/// cuts scripts without spaces into short words, while most pairs of ASCII are in some token.
-class SafeCuts {
+class CharacterBorders {
  public:
-  /// Every token that can be found counts as one that merging may give.
-  explicit SafeCuts(const Vocabulary& vocabulary);
+  explicit CharacterBorders(const Vocabulary& vocabulary);
 
-  /// Bytes of the word at the beginning of a non-empty piece (well-formed UTF-8).
+  /// Bytes of the word at the beginning of a non-empty piece (well-formed UTF-8): up to the first
+  /// two characters beyond ASCII that stand side by side in no token, as most pairs do in scripts
+  /// without spaces. (Most pairs of ASCII are in some token: to look at them doesn't pay.)
   size_t first_word(std::string_view piece) const {
     CodePoint previous = code_point_at(piece, 0);
     for (size_t i = previous.length; i < piece.size();) {
@@ -35,6 +34,13 @@ class SafeCuts {
     return piece.size();
   }
 
+  /// Whether some token has these two bytes, the last one of a character and the first one of the
+  /// next, but lacks another byte of these characters.
+  bool crossed_by_part(char last, char first) const {
+    const auto bit = static_cast<unsigned char>(first);
+    return (parts_[static_cast<unsigned char>(last)][bit / 64] >> bit % 64 & 1) != 0;
+  }
+
  private:
   static constexpr int kPairBits = 20;
 
@@ -47,20 +53,13 @@ class SafeCuts {
     return (pairs_[pair / 64] >> pair % 64 & 1) != 0;
   }
 
-  /// Whether some token has these two bytes, the last one of a character and the first one of the
-  /// next, but lacks another byte of these characters.
-  bool crossed_by_part(char last, char first) const {
-    return (parts_[static_cast<unsigned char>(last) % 64] >> (static_cast<unsigned char>(first) % 64) &
-            1) != 0;
-  }
-
   static size_t hash(char32_t left, char32_t right) {
     constexpr uint32_t kGolden = 0x9e3779b1;  // 2^32 / golden ratio, odd
     return ((left * 0x85ebca6bu) ^ right) * kGolden >> (32 - kPairBits);
   }
 
   std::vector<uint64_t> pairs_ = std::vector<uint64_t>((size_t{1} << kPairBits) / 64);
-  std::array<uint64_t, 64> parts_{};  // by the lower six bits of both bytes
+  std::array<std::array<uint64_t, 4>, 256> parts_{};  // by last byte, then a bit by first byte
 };
 
 }  // namespace llm
