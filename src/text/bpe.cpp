@@ -40,9 +40,8 @@ void Bpe::Encoder::add_words(std::string_view piece, size_t readable) {
 
 /// The token that the word is as a whole, or kNoToken.
 int32_t Bpe::Encoder::token_of(const Word& word) const {
-  if (word.bytes.size() == 1) return bpe_.rules_.byte_token(word.bytes[0]);
   const int32_t token = word.bytes.size() <= Vocabulary::kMaxShortToken
-                            ? bpe_.vocabulary_->find(word.key)
+                            ? bpe_.vocabulary_->find(word.head)
                             : bpe_.vocabulary_->find(word.bytes);
   if (token == kNoToken) return kNoToken;
   const bool taken = (bpe_.options_.ignore_merges && word.is_piece) || bpe_.merges_to_itself(token);
@@ -53,8 +52,8 @@ void Bpe::Encoder::resolve_words() {
   for (size_t i = 0; i < num_words_; ++i) {
     Word& word = words_[i];
     word.token = token_of(word);
-    if (word.token == kNoToken && word.bytes.size() <= WordCache::kMaxBytes) {
-      cache_->prefetch(word.key);
+    if (word.token == kNoToken && word.bytes.size() <= WordKey::kMaxBytes) {
+      cache_->prefetch(WordKey::of(word.bytes, word.head));
     }
   }
   for (size_t i = 0; i < num_words_; ++i) {
@@ -68,17 +67,18 @@ void Bpe::Encoder::resolve_words() {
 }
 
 void Bpe::Encoder::merge(const Word& word) {
-  if (word.bytes.size() > WordCache::kMaxBytes) {
+  if (word.bytes.size() > WordKey::kMaxBytes) {
     append_merged(bpe_.rules_, word.bytes, ids_);
     return;
   }
-  if (const std::span<const int32_t> known = cache_->find(word.key); !known.empty()) {
+  const WordKey key = WordKey::of(word.bytes, word.head);
+  if (const std::span<const int32_t> known = cache_->find(key); !known.empty()) {
     ids_.insert(ids_.end(), known.begin(), known.end());
     return;
   }
   const size_t begin = ids_.size();
   append_merged(bpe_.rules_, word.bytes, ids_);
-  cache_->add(word.key, std::span(ids_).subspan(begin));
+  cache_->add(key, std::span(ids_).subspan(begin));
 }
 
 }  // namespace llm

@@ -1,6 +1,7 @@
 // Byte-pair encoding of one piece of text by a ranked list of merges.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -65,7 +66,7 @@ class Bpe::Encoder {
     if (num_words_ == kBatch) resolve_words();
     Word& word = words_[num_words_];
     word.set(piece, readable);
-    const bool short_ascii = piece.size() <= ShortBytes::kMaxLength && word.key.is_ascii();
+    const bool short_ascii = piece.size() <= ShortBytes::kMaxLength && word.head.is_ascii();
     if (short_ascii || !borders_) {
       commit(word);
     } else {
@@ -81,23 +82,22 @@ class Bpe::Encoder {
 
   struct Word {
     std::string_view bytes;
-    ShortBytes key;  // of words of up to ShortBytes::kMaxLength
-    bool is_piece;   // or a part of one
-    int32_t token;   // or kNoToken
+    ShortBytes head;  // its first bytes
+    bool is_piece;    // or a part of one
+    int32_t token;    // or kNoToken
 
     void set(std::string_view new_bytes, size_t readable) {
       bytes = new_bytes;
       is_piece = true;
-      if (bytes.size() > ShortBytes::kMaxLength) return;
-      key = readable >= ShortBytes::kMaxLength
-                ? ShortBytes::of_readable(bytes.data(), bytes.size())
-                : ShortBytes::of(bytes);
+      const size_t length = std::min(bytes.size(), ShortBytes::kMaxLength);
+      head = readable >= ShortBytes::kMaxLength ? ShortBytes::of_readable(bytes.data(), length)
+                                                : ShortBytes::of(bytes.substr(0, length));
     }
   };
 
   /// Counts the word in that stands behind the others.
   void commit(const Word& word) {
-    if (word.bytes.size() <= Vocabulary::kMaxShortToken) bpe_.vocabulary_->prefetch(word.key);
+    bpe_.vocabulary_->prefetch(word.head);
     ++num_words_;
   }
   void add_words(std::string_view piece, size_t readable);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/huge_page_allocator.h"
 #include "text/vocabulary.h"
 
 namespace llm {
@@ -109,7 +110,7 @@ class MergeTable {
 
   TokenSet lefts_;
   TokenSet rights_;
-  std::vector<Slot> slots_;  // open addressing; a power of two, at most half full
+  HugePageVector<Slot> slots_;  // open addressing; a power of two, at most half full
   int shift_;                // 64 - log2 of that
 };
 

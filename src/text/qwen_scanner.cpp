@@ -1,5 +1,7 @@
 #include "text/qwen_scanner.h"
 
+#include <array>
+
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -11,7 +13,20 @@ struct Char {
   size_t length;  // bytes
 };
 
-Char char_at(std::string_view text, size_t position) {
+constexpr std::array<CharClass, 128> kAsciiClasses = [] {
+  std::array<CharClass, 128> classes{};
+  for (int c = 0; c < 128; ++c) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (letter) classes[c] = CharClass::kLetter;
+    if (c >= '0' && c <= '9') classes[c] = CharClass::kNumber;
+    if (c == ' ' || (c >= '\t' && c <= '\r')) classes[c] = CharClass::kSpace;
+  }
+  return classes;
+}();
+
+inline Char char_at(std::string_view text, size_t position) {
+  const auto byte = static_cast<unsigned char>(text[position]);
+  if (byte < 0x80) return {kAsciiClasses[byte], 1};
   const CodePoint c = code_point_at(text, position);
   return {char_class(c.value), c.length};
 }

@@ -44,7 +44,7 @@ size_t Vocabulary::long_slot_for(std::string_view bytes, uint32_t hash) const {
 
 void Vocabulary::grow_short() {
   ++short_bits_;
-  const auto old = std::exchange(short_slots_, std::vector<ShortSlot>(short_slots_.size() * 2));
+  const auto old = std::exchange(short_slots_, HugePageVector<ShortSlot>(short_slots_.size() * 2));
   for (const ShortSlot& slot : old) {
     if (slot.id_and_length == 0) continue;
     short_slots_[short_slot_for({slot.low, slot.high, slot.id_and_length >> kLengthShift})] = slot;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/huge_page_allocator.h"
 #include "text/short_bytes.h"
 
 namespace llm {
@@ -97,7 +98,7 @@ class Vocabulary {
   std::vector<Token> tokens_;
   // Both tables: a power of two, at most 3/4 full.
   int short_bits_ = 10;
-  std::vector<ShortSlot> short_slots_ = std::vector<ShortSlot>(1024);
+  HugePageVector<ShortSlot> short_slots_ = HugePageVector<ShortSlot>(1024);
   std::vector<LongSlot> long_slots_ = std::vector<LongSlot>(1024);
   size_t num_short_ = 0;
   size_t num_long_ = 0;

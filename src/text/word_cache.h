@@ -7,55 +7,79 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/huge_page_allocator.h"
 #include "text/short_bytes.h"
 
 namespace llm {
 
-/// For each hash the last piece that had it. For one thread at a time.
+/// A word of up to 31 bytes, as a key.
+struct WordKey {
+  static constexpr size_t kMaxBytes = 31;
+
+  ShortBytes head;
+  ShortBytes tail;  // bytes from ShortBytes::kMaxLength on
+
+  static WordKey of(std::string_view word, const ShortBytes& head) {
+    const bool is_short = word.size() <= ShortBytes::kMaxLength;
+    return {head, is_short ? ShortBytes() : ShortBytes::of(word.substr(ShortBytes::kMaxLength))};
+  }
+  /// Unlike any other key, and never all zeros.
+  std::array<uint64_t, 4> packed() const {
+    const uint64_t length = head.length + tail.length;
+    return {head.low, head.high, tail.low, tail.high ^ length << 56};
+  }
+  size_t hash(int bits) const { return head.hash(bits) ^ tail.hash(bits); }
+};
+
+/// For each hash the last two words that had it. For one thread at a time.
 class WordCache {
  public:
-  /// Only pieces of up to so many bytes ...
-  static constexpr size_t kMaxBytes = 15;
-  /// ... and tokens are kept.
-  static constexpr size_t kMaxTokens = 11;
+  /// Words with more tokens aren't kept.
+  static constexpr size_t kMaxTokens = 7;
 
-  /// The piece's tokens; none if they aren't known. Valid until the next add().
-  std::span<const int32_t> find(const ShortBytes& piece) const {
-    const Entry& entry = entries_[piece.hash(bits_)];
-    if (entry.low != piece.low || entry.high != tagged(piece)) return {};
-    return {entry.tokens.data(), entry.num_tokens};
-  }
+  /// Says that find(word) comes soon.
+  void prefetch(const WordKey& word) const { __builtin_prefetch(&sets_[word.hash(bits_)]); }
 
-  /// Says that find(piece) comes soon.
-  void prefetch(const ShortBytes& piece) const {
-    __builtin_prefetch(&entries_[piece.hash(bits_)]);
+  /// The word's tokens; none if they aren't known. Valid until the next add().
+  std::span<const int32_t> find(const WordKey& word) const {
+    const auto key = word.packed();
+    for (const Entry& entry : sets_[word.hash(bits_)].entries) {
+      if (same(entry.key, key)) return {entry.tokens.data(), entry.num_tokens};
+    }
+    return {};
   }
 
   /// Does nothing if there are more than kMaxTokens.
-  void add(const ShortBytes& piece, std::span<const int32_t> tokens);
+  void add(const WordKey& word, std::span<const int32_t> tokens);
 
  private:
-  static constexpr int kFirstBits = 10;
-  static constexpr int kMaxBits = 16;
+  static constexpr int kFirstBits = 8;
+  static constexpr int kMaxBits = 16;  // 8 MiB
 
-  /// One line of memory.
   struct Entry {
-    uint64_t low = 0;
-    uint64_t high = 0;  // tagged(); 0 if the entry is free
+    std::array<uint64_t, 4> key{};  // packed()
     uint32_t num_tokens = 0;
     std::array<int32_t, kMaxTokens> tokens{};
   };
+  /// Entries of the same hash, the newer one first, each in one line of memory.
+  struct alignas(64) Set {
+    std::array<Entry, 2> entries;
+  };
 
-  /// A piece's upper half with its length in the last byte.
-  static uint64_t tagged(const ShortBytes& piece) {
-    return piece.high ^ static_cast<uint64_t>(piece.length) << 56;
+  static bool same(const std::array<uint64_t, 4>& a, const std::array<uint64_t, 4>& b) {
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
+  }
+  void insert(const Entry& entry, size_t set) {
+    sets_[set].entries[1] = sets_[set].entries[0];
+    sets_[set].entries[0] = entry;
   }
   void grow();
 
   int bits_ = kFirstBits;
-  std::vector<Entry> entries_ = std::vector<Entry>(size_t{1} << kFirstBits);
+  HugePageVector<Set> sets_ = HugePageVector<Set>(size_t{1} << kFirstBits);
   size_t num_added_ = 0;  // since it has this size
 };
 
