@@ -15,12 +15,40 @@ Bpe::Bpe(const Vocabulary& vocabulary, MergeTable merges, Options options)
       whole_(std::make_unique<std::atomic<Whole>[]>(vocabulary.num_ids())),
       caches_(std::make_unique<WordCachePool>()) {}
 
-bool Bpe::find_out_whether_whole(int32_t id) const {
-  std::vector<int32_t> ids;
-  append_merged(rules_, vocabulary_->bytes_of(id), ids);
-  const bool whole = ids.size() == 1 && ids[0] == id;
-  whole_[id].store(whole ? Whole::kYes : Whole::kNo, std::memory_order_relaxed);
+Bpe::Whole Bpe::find_out_whether_whole(int32_t id) const {
+  Whole whole = Whole::kBySplits;
+  if (!is_whole_by_splits(id)) {
+    std::vector<int32_t> ids;
+    append_merged(rules_, vocabulary_->bytes_of(id), ids);
+    whole = ids.size() == 1 && ids[0] == id ? Whole::kYes : Whole::kNo;
+  }
+  whole_[id].store(whole, std::memory_order_relaxed);
   return whole;
+}
+
+/// A quick look that never says yes wrongly. A token's two parts merge to themselves, and then to
+/// the token, if nothing merges across the border between them before that: no token that the left
+/// part ends with on its way, with none that the right part begins with.
+bool Bpe::is_whole_by_splits(int32_t id) const {
+  constexpr size_t kMaxBytes = 256;  // as deep as this calls itself
+  const size_t num_bytes = vocabulary_->bytes_of(id).size();
+  const MergeTable::Split split = rules_.split_of(id);
+  if (split.rank == MergeTable::kNoRank || num_bytes > kMaxBytes) return num_bytes == 1;
+  for (const int32_t part : {split.left, split.right}) {
+    const Whole known = whole_[part].load(std::memory_order_relaxed);
+    const Whole whole = known == Whole::kUnknown ? find_out_whether_whole(part) : known;
+    const uint32_t rank = rules_.split_of(part).rank;
+    // (A part's own parts come before it, as this was checked for it.)
+    if (whole != Whole::kBySplits || (rank != MergeTable::kNoRank && rank >= split.rank)) {
+      return false;
+    }
+  }
+  for (int32_t left = split.left; left != kNoToken; left = rules_.split_of(left).right) {
+    for (int32_t right = split.right; right != kNoToken; right = rules_.split_of(right).left) {
+      if (rules_.find(left, right).rank < split.rank) return false;
+    }
+  }
+  return true;
 }
 
 /// A piece, cut where no merge can reach across.

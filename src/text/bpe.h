@@ -35,13 +35,19 @@ class Bpe {
  private:
   /// Whether merging a token's bytes gives that very token; found out when first needed. (In odd
   /// vocabularies some don't: an earlier merge can break up what a later one needs.)
-  enum class Whole : uint8_t { kUnknown, kYes, kNo };
+  enum class Whole : uint8_t {
+    kUnknown,
+    kNo,
+    kYes,
+    kBySplits,  // yes, and the last merge of it and of all its parts is what split_of() says
+  };
 
   bool merges_to_itself(int32_t id) const {
-    const Whole whole = whole_[id].load(std::memory_order_relaxed);
-    return whole == Whole::kUnknown ? find_out_whether_whole(id) : whole == Whole::kYes;
+    const Whole known = whole_[id].load(std::memory_order_relaxed);
+    return (known == Whole::kUnknown ? find_out_whether_whole(id) : known) >= Whole::kYes;
   }
-  bool find_out_whether_whole(int32_t id) const;
+  Whole find_out_whether_whole(int32_t id) const;
+  bool is_whole_by_splits(int32_t id) const;
 
   const Vocabulary* vocabulary_;
   Options options_;

@@ -45,6 +45,8 @@ class MergeRules {
   /// Says that find(left, right) comes soon.
   void prefetch(int32_t left, int32_t right) const { merges_.prefetch(left, right); }
 
+  MergeTable::Split split_of(int32_t token) const { return merges_.split_of(token); }
+
   /// Borders at which the words of a piece may be merged apart; none where bytes are left out or
   /// replaced, since then tokens meet that the text keeps apart.
   const std::optional<CharacterBorders>& borders() const { return borders_; }

@@ -53,6 +53,10 @@ class MergeTable {
     Slot& slot = slots_[slot_for(left, right)];
     if (slot.left != kNoToken) return false;
     slot = {left, right, merge};
+    if (static_cast<size_t>(merge.result) >= splits_.size()) {
+      splits_.resize(std::max<size_t>(merge.result + 1, splits_.size() * 2));
+    }
+    if (splits_[merge.result].rank == kNoRank) splits_[merge.result] = {left, right, merge.rank};
     lefts_.add(left);
     rights_.add(right);
     return true;
@@ -66,6 +70,16 @@ class MergeTable {
   /// Says that find(left, right) comes soon.
   void prefetch(int32_t left, int32_t right) const {
     if (may_merge(left, right)) __builtin_prefetch(&slots_[home_of(left, right)]);
+  }
+
+  /// The merge that gives this token, the first one if there are several; rank kNoRank if none does.
+  struct Split {
+    int32_t left = kNoToken;
+    int32_t right = kNoToken;
+    uint32_t rank = kNoRank;
+  };
+  Split split_of(int32_t token) const {
+    return static_cast<size_t>(token) < splits_.size() ? splits_[token] : Split();
   }
 
   /// By token: the lowest rank of a merge that it takes part in, or kNoRank.
@@ -108,6 +122,7 @@ class MergeTable {
     return place;
   }
 
+  std::vector<Split> splits_;  // by token
   TokenSet lefts_;
   TokenSet rights_;
   HugePageVector<Slot> slots_;  // open addressing; a power of two, at most half full
