@@ -25,13 +25,13 @@ class HugePageAllocator {
   T* allocate(size_t count) {
     const size_t size = count * sizeof(T);
     if (size >= kMinBytes) return static_cast<T*>(allocate_huge_pages(size));
-    return static_cast<T*>(::operator new(size, std::align_val_t{alignof(T)}));
+    return static_cast<T*>(::operator new (size, std::align_val_t{alignof(T)}));
   }
   void deallocate(T* block, size_t count) {
     if (count * sizeof(T) >= kMinBytes) {
       std::free(block);
     } else {
-      ::operator delete(block, std::align_val_t{alignof(T)});
+      ::operator delete (block, std::align_val_t{alignof(T)});
     }
   }
   bool operator==(const HugePageAllocator&) const = default;

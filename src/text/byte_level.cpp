@@ -39,6 +39,10 @@ constexpr Tables kTables = make_tables();
 bool append_bytes_of_spelling(std::string& out, std::string_view spelling) {
   const size_t begin = out.size();
   for (size_t i = 0; i < spelling.size();) {
+    if (spelling[i] >= '!' && spelling[i] <= '~') {
+      out += spelling[i++];
+      continue;
+    }
     const Utf8Part part = first_utf8_part(spelling.substr(i));
     const char32_t c = part.kind == Utf8Part::Kind::kCharacter ? code_point_at(spelling, i).value
                                                                : static_cast<char32_t>(-1);

@@ -67,12 +67,13 @@ class MergeTable {
     return may_merge(left, right) ? slots_[slot_for(left, right)].merge : Merge{kNoRank, kNoToken};
   }
 
-  /// Says that find(left, right) comes soon.
+  /// Says that find(left, right) or add(left, right, …) comes soon.
   void prefetch(int32_t left, int32_t right) const {
-    if (may_merge(left, right)) __builtin_prefetch(&slots_[home_of(left, right)]);
+    __builtin_prefetch(&slots_[home_of(left, right)]);
   }
 
-  /// The merge that gives this token, the first one if there are several; rank kNoRank if none does.
+  /// The merge that gives this token, the first one if there are several; rank kNoRank if none
+  /// does.
   struct Split {
     int32_t left = kNoToken;
     int32_t right = kNoToken;
@@ -126,7 +127,7 @@ class MergeTable {
   TokenSet lefts_;
   TokenSet rights_;
   HugePageVector<Slot> slots_;  // open addressing; a power of two, at most half full
-  int shift_;                // 64 - log2 of that
+  int shift_;                   // 64 - log2 of that
 };
 
 }  // namespace llm

@@ -42,7 +42,7 @@ class MergedStretch {
   // All by position, that is by a token's first byte. Keys are rank << 8 | position.
   alignas(64) std::array<uint32_t, kMaxBytes> keys_;
   std::array<int32_t, kMaxBytes> tokens_;
-  std::array<int32_t, kMaxBytes> results_;  // of the merges that the keys stand for
+  std::array<int32_t, kMaxBytes> results_;    // of the merges that the keys stand for
   std::array<uint16_t, kMaxBytes + 1> next_;  // end_ behind the last one
   std::array<uint16_t, kMaxBytes + 1> previous_;
   size_t first_ = 0;

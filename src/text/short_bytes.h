@@ -25,8 +25,8 @@ struct ShortBytes {
 
   /// `length` bytes at `begin`, where kMaxLength can be read.
   static ShortBytes of_readable(const char* begin, size_t length) {
-    static constexpr unsigned char kMask[2 * kMaxLength] = {
-        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    static constexpr unsigned char kMask[2 * kMaxLength] = {255, 255, 255, 255, 255, 255, 255, 255,
+                                                            255, 255, 255, 255, 255, 255, 255, 255};
     ShortBytes bytes{0, 0, static_cast<uint32_t>(length)};
     uint64_t low_mask;
     uint64_t high_mask;

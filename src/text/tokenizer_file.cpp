@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,7 +16,9 @@
 #include "base/failed_download.h"
 #include "base/files.h"
 #include "text/byte_level.h"
+#include "text/json_event_scanner.h"
 #include "text/tokenizer_settings.h"
+#include "text/utf8.h"
 
 namespace llm {
 namespace {
@@ -46,7 +50,7 @@ class StringPool {
 
 /// Takes the parser's events: the two big parts, model.vocab and model.merges, go straight into
 /// tables, everything else into a small tree of values.
-class EventReader : public nlohmann::json_sax<Json> {
+class EventReader final : public nlohmann::json_sax<Json> {
  public:
   explicit EventReader(std::string path) : path_(std::move(path)) {}
 
@@ -225,30 +229,82 @@ void check_text(std::string_view text, const std::string& path) {
   }
 }
 
-MergeTable merge_table(const StringPool& parts, const Vocabulary& vocabulary,
-                       const std::string& path) {
-  MergeTable merges(parts.size() / 2);
-  std::string both;
-  for (size_t i = 0; i < parts.size() / 2; ++i) {
-    const std::string_view left = parts[2 * i];
-    const std::string_view right = parts[2 * i + 1];
-    both.assign(left).append(right);
-    const auto id_of = [&](std::string_view bytes) {
-      const int32_t id = vocabulary.find(bytes);
-      if (id == kNoToken) {
-        refuse("{}: model.merges[{}]: {} isn't in model.vocab", path, i,
-               shown(spelling_of_bytes(bytes)));
-      }
-      return id;
-    };
-    const int32_t left_id = id_of(left);
-    const int32_t right_id = id_of(right);
-    if (!merges.add(left_id, right_id, {static_cast<uint32_t>(i), id_of(both)})) {
-      refuse("{}: model.merges[{}]: the same two tokens merge earlier in the list", path, i);
+std::unique_ptr<EventReader> read_events(std::string_view text, const std::string& path) {
+  auto events = std::make_unique<EventReader>(path);
+  if (is_valid_utf8(text) && JsonEventScanner(text, *events).scan()) return events;
+  // What the quick scanner doesn't know, or what is wrong with the text, the general parser knows.
+  events = std::make_unique<EventReader>(path);
+  Json::sax_parse(text.begin(), text.end(), events.get());
+  return events;
+}
+
+/// Looks up the two parts and the result of many merges. That is done for a few merges at a time,
+/// so that the lines of memory they need are there by then.
+class MergeReader {
+ public:
+  MergeReader(const StringPool& parts, const Vocabulary& vocabulary, const std::string& path)
+      : parts_(parts), vocabulary_(vocabulary), path_(path), merges_(parts.size() / 2) {}
+
+  MergeTable read() {
+    const size_t num_merges = parts_.size() / 2;
+    if (num_merges > MergeTable::kMaxMerges) {
+      refuse("{}: model.merges: more than {} merges", path_, MergeTable::kMaxMerges);
+    }
+    for (size_t begin = 0; begin < num_merges; begin += kBatch) {
+      const size_t count = std::min(kBatch, num_merges - begin);
+      for (size_t i = 0; i < count; ++i) announce(begin + i, found_[i]);
+      for (size_t i = 0; i < count; ++i) find(begin + i, found_[i]);
+      for (size_t i = 0; i < count; ++i) add(begin + i, found_[i]);
+    }
+    return std::move(merges_);
+  }
+
+ private:
+  static constexpr size_t kBatch = 32;
+
+  struct Found {
+    std::string both;
+    int32_t left, right, result;
+  };
+
+  std::string_view left(size_t merge) const { return parts_[2 * merge]; }
+  std::string_view right(size_t merge) const { return parts_[2 * merge + 1]; }
+
+  void announce(size_t merge, Found& found) const {
+    found.both.assign(left(merge)).append(right(merge));
+    vocabulary_.prefetch(left(merge));
+    vocabulary_.prefetch(right(merge));
+  }
+  void find(size_t merge, Found& found) {
+    found.left = id_of(left(merge), kNoToken, merge);
+    found.right = id_of(right(merge), kNoToken, merge);
+    // Most files number the results in the order of the merges.
+    found.result = id_of(found.both, last_result_ + 1, merge);
+    last_result_ = found.result;
+    merges_.prefetch(found.left, found.right);
+  }
+  void add(size_t merge, const Found& found) {
+    if (!merges_.add(found.left, found.right, {static_cast<uint32_t>(merge), found.result})) {
+      refuse("{}: model.merges[{}]: the same two tokens merge earlier in the list", path_, merge);
     }
   }
-  return merges;
-}
+
+  int32_t id_of(std::string_view bytes, int32_t expected, size_t merge) const {
+    const int32_t id = vocabulary_.find(bytes, expected);
+    if (id == kNoToken) {
+      refuse("{}: model.merges[{}]: {} isn't in model.vocab", path_, merge,
+             shown(spelling_of_bytes(bytes)));
+    }
+    return id;
+  }
+
+  const StringPool& parts_;
+  const Vocabulary& vocabulary_;
+  const std::string& path_;
+  MergeTable merges_;
+  std::array<Found, kBatch> found_;
+  int32_t last_result_ = kNoToken;
+};
 
 bool every_byte_has_token(const Vocabulary& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
@@ -278,15 +334,15 @@ TokenizerFile read_tokenizer_file(const std::filesystem::path& path) {
   const std::string name = path.string();
   const std::string text = read_file(path, kMaxFileBytes);
   check_text(text, name);
-  EventReader events(name);
-  Json::sax_parse(text.begin(), text.end(), &events);
+  const std::unique_ptr<EventReader> reader = read_events(text, name);
+  EventReader& events = *reader;
 
   TokenizerFile file{.vocabulary = std::move(events.vocabulary), .merges = MergeTable(0)};
   read_tokenizer_settings(events.settings.dump(), name, file);
   if (!events.has_vocabulary) refuse("{}: model.vocab is missing", name);
   if (!events.has_merges) refuse("{}: model.merges is missing", name);
   file.bpe_options.unknown_token = unknown_token(events.settings["model"], file.vocabulary, name);
-  file.merges = merge_table(events.merge_parts, file.vocabulary, name);
+  file.merges = MergeReader(events.merge_parts, file.vocabulary, name).read();
   return file;
 }
 

@@ -134,11 +134,24 @@ struct Suspect {
   size_t position;  // text.size() if there is none
 };
 
+/// The end of the ASCII characters that begin at `begin`, where there is one.
+size_t end_of_ascii(std::string_view text, size_t begin) {
+  size_t end = begin + 1;
+  uint64_t eight;
+  for (; end + sizeof eight <= text.size(); end += sizeof eight) {
+    std::memcpy(&eight, text.data() + end, sizeof eight);
+    if (eight & 0x8080808080808080) break;
+  }
+  while (end < text.size() && static_cast<unsigned char>(text[end]) < 0x80) ++end;
+  return end;
+}
+
 Suspect find_suspect(std::string_view text, size_t from) {
   size_t previous = from;
   for (size_t i = from; i < text.size();) {
     if (static_cast<unsigned char>(text[i]) < 0x80) {
-      previous = i++;
+      i = end_of_ascii(text, i);
+      previous = i - 1;
       continue;
     }
     const CodePoint c = code_point_at(text, i);

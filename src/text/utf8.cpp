@@ -39,12 +39,30 @@ size_t ascii_prefix(std::string_view text) {
   return n;
 }
 
+/// Bytes of a well-formed character of two or three bytes at the beginning, by a quick look at
+/// four; 0 for everything else.
+size_t common_character(std::string_view text) {
+  if (text.size() < 4) return 0;
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto continues = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  if (byte(0) >= 0xe1 && byte(0) < 0xf0 && byte(0) != 0xed)
+    return continues(1) && continues(2) ? 3 : 0;
+  return byte(0) >= 0xc2 && byte(0) < 0xe0 && continues(1) ? 2 : 0;
+}
+
 /// Bytes at the beginning that are well-formed.
 size_t valid_prefix(std::string_view text) {
   size_t n = 0;
   while (n < text.size()) {
-    n += ascii_prefix(text.substr(n));
-    if (n == text.size()) break;
+    if (static_cast<unsigned char>(text[n]) < 0x80) {
+      const size_t ascii = ascii_prefix(text.substr(n));
+      n += ascii > 0 ? ascii : 1;
+      continue;
+    }
+    if (const size_t length = common_character(text.substr(n))) {
+      n += length;
+      continue;
+    }
     const Utf8Part part = first_utf8_part(text.substr(n));
     if (part.kind != Utf8Part::Kind::kCharacter) break;
     n += part.length;

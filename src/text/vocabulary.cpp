@@ -59,7 +59,10 @@ void Vocabulary::grow_long() {
 }
 
 bool Vocabulary::add(int32_t id, std::string_view bytes) {
-  return bytes.size() <= kMaxShortToken ? add_short(id, bytes) : add_long(id, bytes);
+  const bool is_short = bytes.size() <= kMaxShortToken;
+  if (!(is_short ? add_short(id, bytes) : add_long(id, bytes))) return false;
+  tokens_[id].findable = true;
+  return true;
 }
 
 bool Vocabulary::add_short(int32_t id, std::string_view bytes) {
@@ -87,7 +90,7 @@ bool Vocabulary::add_unfindable(int32_t id, std::string_view bytes) {
   LLM_CHECK(id >= 0 && id < kMaxTokenIds, "id {}", id);
   if (has(id)) return false;
   if (id >= num_ids()) tokens_.resize(static_cast<size_t>(id) + 1);
-  tokens_[id] = {bytes_.size(), static_cast<uint32_t>(bytes.size())};
+  tokens_[id] = {bytes_.size(), static_cast<uint32_t>(bytes.size()), false};
   bytes_.append(bytes);
   return true;
 }

@@ -40,7 +40,16 @@ class Vocabulary {
     return static_cast<int32_t>(short_slots_[short_slot_for(bytes)].id_and_length & kIdMask) - 1;
   }
 
+  /// find(bytes), which is quick if the answer is `expected`.
+  int32_t find(std::string_view bytes, int32_t expected) const {
+    const bool right = has(expected) && tokens_[expected].findable && bytes_of(expected) == bytes;
+    return right ? expected : find(bytes);
+  }
+
   /// Says that find(bytes) comes soon.
+  void prefetch(std::string_view bytes) const {
+    if (bytes.size() <= kMaxShortToken) prefetch(ShortBytes::of(bytes));
+  }
   void prefetch(const ShortBytes& bytes) const {
     __builtin_prefetch(&short_slots_[bytes.hash(short_bits_)]);
   }
@@ -63,6 +72,7 @@ class Vocabulary {
   struct Token {
     size_t begin = 0;  // in bytes_
     uint32_t length = kAbsent;
+    bool findable = false;
   };
   /// A place of the open-addressing table of short tokens, whose bytes it holds: to find one, a
   /// single line of memory is read.
