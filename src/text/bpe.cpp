@@ -43,12 +43,19 @@ bool Bpe::is_whole_by_splits(int32_t id) const {
       return false;
     }
   }
-  for (int32_t left = split.left; left != kNoToken; left = rules_.split_of(left).right) {
-    for (int32_t right = split.right; right != kNoToken; right = rules_.split_of(right).left) {
-      if (rules_.find(left, right).rank < split.rank) return false;
+  const auto for_each_meeting = [&](auto visit) {
+    for (int32_t left = split.left; left != kNoToken; left = rules_.split_of(left).right) {
+      for (int32_t right = split.right; right != kNoToken; right = rules_.split_of(right).left) {
+        visit(left, right);
+      }
     }
-  }
-  return true;
+  };
+  for_each_meeting([&](int32_t left, int32_t right) { rules_.prefetch(left, right); });
+  bool undisturbed = true;
+  for_each_meeting([&](int32_t left, int32_t right) {
+    undisturbed &= rules_.find(left, right).rank >= split.rank;
+  });
+  return undisturbed;
 }
 
 /// A piece, cut where no merge can reach across.

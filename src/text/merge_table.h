@@ -67,8 +67,11 @@ class MergeTable {
     return may_merge(left, right) ? slots_[slot_for(left, right)].merge : Merge{kNoRank, kNoToken};
   }
 
-  /// Says that find(left, right) or add(left, right, …) comes soon.
+  /// Says that find(left, right), or add(), comes soon.
   void prefetch(int32_t left, int32_t right) const {
+    if (may_merge(left, right)) __builtin_prefetch(&slots_[home_of(left, right)]);
+  }
+  void prefetch_for_add(int32_t left, int32_t right) const {
     __builtin_prefetch(&slots_[home_of(left, right)]);
   }
 

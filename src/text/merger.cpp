@@ -257,8 +257,13 @@ void MergedStretch::merge(const MergeRules& rules, std::string_view bytes) {
     tokens_[position] = results_[position];
     keys_[gone] = kNoKey;
     link(position, next_[gone]);
-    refresh(rules, position);
-    if (position != first_) refresh(rules, previous_[position]);
+    if (position != first_) {
+      rules.prefetch(tokens_[previous_[position]], tokens_[position]);
+      refresh(rules, position);
+      refresh(rules, previous_[position]);
+    } else {
+      refresh(rules, position);
+    }
   }
 }
 

@@ -281,7 +281,7 @@ class MergeReader {
     // Most files number the results in the order of the merges.
     found.result = id_of(found.both, last_result_ + 1, merge);
     last_result_ = found.result;
-    merges_.prefetch(found.left, found.right);
+    merges_.prefetch_for_add(found.left, found.right);
   }
   void add(size_t merge, const Found& found) {
     if (!merges_.add(found.left, found.right, {static_cast<uint32_t>(merge), found.result})) {
