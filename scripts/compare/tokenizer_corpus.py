@@ -101,6 +101,29 @@ def logs():
     yield from files("*.dist-info/RECORD")
 
 
+def uncuttable(size):
+    """Kinds of texts that no space cuts into words, of about `size` bytes."""
+    rng = random.Random(7)
+    return {
+        "equal letters": "a" * size,
+        "random letters": "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=size)),
+        "blanks": " " * size,
+        "CJK": "".join(chr(rng.randrange(0x4E00, 0x9FA6)) for _ in range(size // 3)),
+        "combining marks": "e\u0301" * (size // 3),
+        "digits": "".join(rng.choices("0123456789", k=size)),
+    }
+
+
+def write_lengths(folder):
+    """The mixed corpus as texts of other lengths: what is there, cut or repeated."""
+    mixed = (folder / "mixed").read_bytes().replace(b"\0", b"\n").decode()
+    for length, total in ((1_000, 10 * MB), (10_000, 10 * MB), (100_000, 10 * MB), (MB, 10 * MB), (10 * MB, 10 * MB),
+                          (100 * MB, 100 * MB)):
+        data = (mixed * (total // len(mixed) + 1)).encode()[:total]
+        pieces = (data[i : i + length].decode(errors="ignore").encode() for i in range(0, total, length))
+        (folder / f"only-length {length}").write_bytes(b"\0".join(pieces) + b"\0")
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -120,6 +143,11 @@ def main():
                     if size >= megabytes * MB:
                         break
             print(f"{name}: {size / MB:.2f} MB", file=sys.stderr)
+    for size in (20_000, 200_000, 2_000_000):
+        for kind, text in uncuttable(size).items():
+            name = f"uncuttable {kind}" if size == 200_000 else f"only-{kind} {size}"
+            (folder / name).write_bytes(text.encode() + b"\0")
+    write_lengths(folder)
 
 
 if __name__ == "__main__":
