@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "text/bpe.h"
+#include "text/merger.h"
 #include "text/qwen_scanner.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
@@ -137,6 +138,7 @@ TEST_CASE("random vocabularies and texts give what plain merging gives") {
     const std::vector<std::string>& alphabet = alphabets[seed % alphabets.size()];
     RandomVocabulary random_vocabulary(random, alphabet, 5 + below(random, 60), seed % 3 == 0);
     const Bpe bpe(random_vocabulary.vocabulary, random_vocabulary.merges(), {});
+    const MergeRules rules(random_vocabulary.vocabulary, random_vocabulary.merges(), kNoToken);
     std::vector<int32_t> ids;
     for (size_t length = 1; length < 400; length += 1 + length / 4) {
       for (int round = 0; round < 2; ++round) {  // the second one finds what is remembered
@@ -147,7 +149,15 @@ TEST_CASE("random vocabularies and texts give what plain merging gives") {
         encoder.finish();
         CAPTURE(seed);
         CAPTURE(text);
-        REQUIRE(ids == plainly_merged(random_vocabulary, text));
+        const std::vector<int32_t> expected = plainly_merged(random_vocabulary, text);
+        REQUIRE(ids == expected);
+        // Small windows are hard to join, and one too large for a stretch is merged by a heap.
+        for (const size_t window : {4, 8, 16, 64, 512}) {
+          ids.clear();
+          append_merged(rules, text, ids, window);
+          CAPTURE(window);
+          REQUIRE(ids == expected);
+        }
         ++num_texts;
       }
     }

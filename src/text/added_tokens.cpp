@@ -69,6 +69,9 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens)
     }
     nodes_[node].token = i;
   }
+  if (std::count(begins_token_.begin(), begins_token_.end(), true) == 1) {
+    only_first_byte_ = static_cast<unsigned char>(tokens_[0].content[0]);
+  }
 }
 
 size_t AddedTokenFinder::child(size_t node, char byte) const {

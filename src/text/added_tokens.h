@@ -1,6 +1,7 @@
 // Tokens that are found in a text before it is cut into pieces ("<|im_end|>").
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,9 @@ class AddedTokenFinder {
 
   /// The first position from `from` on where a token may begin; text.size() if there is none.
   size_t next_candidate(std::string_view text, size_t from) const {
+    if (only_first_byte_ >= 0) {
+      return std::min(text.find(static_cast<char>(only_first_byte_), from), text.size());
+    }
     while (from < text.size() && !begins_token_[static_cast<unsigned char>(text[from])]) ++from;
     return from;
   }
@@ -87,6 +91,7 @@ class AddedTokenFinder {
   std::vector<Node> nodes_;  // the root first
   std::array<bool, 256> begins_token_{};
   CharTable word_characters_;
+  int only_first_byte_ = -1;  // if all tokens begin with the same one
 };
 
 /// What is recognised where in a text, asked for from the left to the right.

@@ -74,39 +74,42 @@ void Bpe::Encoder::add_words(std::string_view piece, size_t readable) {
 }
 
 /// The token that the word is as a whole, or kNoToken.
-int32_t Bpe::Encoder::token_of(const Word& word) const {
-  const int32_t token = word.bytes.size() <= Vocabulary::kMaxShortToken
-                            ? bpe_.vocabulary_->find(word.head)
-                            : bpe_.vocabulary_->find(word.bytes);
+inline int32_t Bpe::Encoder::token_of(const Word& word) const {
+  const int32_t token = word.is_short() ? bpe_.vocabulary_->find_from(word.home, word.head)
+                                        : bpe_.vocabulary_->find(word.bytes);
   if (token == kNoToken) return kNoToken;
-  const bool taken = (bpe_.options_.ignore_merges && word.is_piece) || bpe_.merges_to_itself(token);
+  const bool taken = bpe_.merges_to_itself(token) || (bpe_.options_.ignore_merges && word.is_piece);
   return taken ? token : kNoToken;
 }
 
 void Bpe::Encoder::resolve_words() {
+  std::array<uint8_t, kBatch> others;  // words that aren't a token
+  size_t num_others = 0;
   for (size_t i = 0; i < num_words_; ++i) {
-    Word& word = words_[i];
-    word.token = token_of(word);
-    if (word.token == kNoToken && word.bytes.size() <= WordKey::kMaxBytes) {
-      cache_->prefetch(WordKey::of(word.bytes, word.head));
-    }
+    tokens_[i] = token_of(words_[i]);
+    others[num_others] = static_cast<uint8_t>(i);
+    if (tokens_[i] == kNoToken) ++num_others;
   }
-  for (size_t i = 0; i < num_words_; ++i) {
-    if (words_[i].token != kNoToken) {
-      ids_.push_back(words_[i].token);
-    } else {
-      merge(words_[i]);
-    }
+  for (size_t i = 0; i < num_others; ++i) {
+    const Word& word = words_[others[i]];
+    if (word.may_be_cached()) cache_->prefetch(word.key());
   }
+  size_t begin = 0;
+  for (size_t i = 0; i < num_others; ++i) {
+    ids_.insert(ids_.end(), tokens_.begin() + begin, tokens_.begin() + others[i]);
+    merge(words_[others[i]]);
+    begin = others[i] + size_t{1};
+  }
+  ids_.insert(ids_.end(), tokens_.begin() + begin, tokens_.begin() + num_words_);
   num_words_ = 0;
 }
 
 void Bpe::Encoder::merge(const Word& word) {
-  if (word.bytes.size() > WordKey::kMaxBytes) {
+  if (!word.may_be_cached()) {
     append_merged(bpe_.rules_, word.bytes, ids_);
     return;
   }
-  const WordKey key = WordKey::of(word.bytes, word.head);
+  const WordKey key = word.key();
   if (const std::span<const int32_t> known = cache_->find(key); !known.empty()) {
     ids_.insert(ids_.end(), known.begin(), known.end());
     return;

@@ -90,7 +90,11 @@ class Bpe::Encoder {
     std::string_view bytes;
     ShortBytes head;  // its first bytes
     bool is_piece;    // or a part of one
-    int32_t token;    // or kNoToken
+    uint32_t home;    // in the vocabulary, of short ones
+
+    bool is_short() const { return bytes.size() <= Vocabulary::kMaxShortToken; }
+    WordKey key() const { return WordKey::of(bytes, head); }
+    bool may_be_cached() const { return bytes.size() <= WordKey::kMaxBytes; }
 
     void set(std::string_view new_bytes, size_t readable) {
       bytes = new_bytes;
@@ -102,8 +106,9 @@ class Bpe::Encoder {
   };
 
   /// Counts the word in that stands behind the others.
-  void commit(const Word& word) {
-    bpe_.vocabulary_->prefetch(word.head);
+  void commit(Word& word) {
+    word.home = static_cast<uint32_t>(bpe_.vocabulary_->home_of(word.head));
+    bpe_.vocabulary_->prefetch_home(word.home);
     ++num_words_;
   }
   void add_words(std::string_view piece, size_t readable);
@@ -116,6 +121,7 @@ class Bpe::Encoder {
   WordCachePool::Lease cache_;
   std::vector<int32_t>& ids_;
   std::array<Word, kBatch> words_;
+  std::array<int32_t, kBatch> tokens_;  // of the words
   size_t num_words_ = 0;
 };
 

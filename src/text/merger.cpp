@@ -12,9 +12,6 @@ namespace {
 
 using Merge = MergeTable::Merge;
 
-/// Pieces of up to so many bytes are merged as one stretch.
-constexpr size_t kFirstWindow = 64;
-
 /// Merges a whole piece with a heap over a linked list: n log n steps, whatever the vocabulary.
 class HeapMerger {
  public:
@@ -267,9 +264,10 @@ void MergedStretch::merge(const MergeRules& rules, std::string_view bytes) {
   }
 }
 
-void append_merged(const MergeRules& rules, std::string_view piece, std::vector<int32_t>& ids) {
+void append_merged(const MergeRules& rules, std::string_view piece, std::vector<int32_t>& ids,
+                   size_t window) {
   const size_t num_ids = ids.size();
-  for (size_t window = kFirstWindow; window <= MergedStretch::kMaxBytes; window *= 2) {
+  for (; window <= MergedStretch::kMaxBytes; window *= 2) {
     if (WindowMerger(rules, piece, window).append_to(ids)) return;
     ids.resize(num_ids);
   }

@@ -25,6 +25,7 @@ namespace qwen_scanner {
 
 inline constexpr uint8_t kLetter = 1;
 inline constexpr uint8_t kMayLead = 2;  // a word, and is nothing else before one
+inline constexpr uint8_t kDigit = 4;
 
 /// What an ASCII byte is at the beginning of a piece; 0 for all that takes a closer look.
 inline constexpr std::array<uint8_t, 256> kRoles = [] {
@@ -33,6 +34,7 @@ inline constexpr std::array<uint8_t, 256> kRoles = [] {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     const bool digit = c >= '0' && c <= '9';
     if (letter) roles[c] = kLetter;
+    if (digit) roles[c] = kDigit;
     if (!letter && !digit && c != '\r' && c != '\n' && c != '\'') roles[c] = kMayLead;
   }
   return roles;
@@ -63,7 +65,9 @@ inline size_t scan_qwen_inline(std::string_view text) {
   const uint8_t first = kRoles[static_cast<unsigned char>(text[0])];
   const uint8_t second = kRoles[static_cast<unsigned char>(text[1])];
   const size_t lead = first == kLetter ? 0 : 1;
-  if (first != kLetter && (first != kMayLead || second != kLetter)) return scan_qwen(text);
+  if (first != kLetter && (first != kMayLead || second != kLetter)) {
+    return first == kDigit ? 1 : scan_qwen(text);
+  }
   const size_t end = lead + letters_of_eight(text.data() + lead);
   const bool ends_here = end < lead + 8 && static_cast<unsigned char>(text[end]) < 0x80;
   return ends_here ? end : end_of_letters(text, end);

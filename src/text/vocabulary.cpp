@@ -47,7 +47,8 @@ void Vocabulary::grow_short() {
   const auto old = std::exchange(short_slots_, HugePageVector<ShortSlot>(short_slots_.size() * 2));
   for (const ShortSlot& slot : old) {
     if (slot.id_and_length == 0) continue;
-    short_slots_[short_slot_for({slot.low, slot.high, slot.id_and_length >> kLengthShift})] = slot;
+    const ShortBytes bytes{slot.low, slot.high, slot.id_and_length >> kLengthShift};
+    short_slots_[short_slot_from(home_of(bytes), bytes)] = slot;
   }
 }
 
@@ -68,7 +69,7 @@ bool Vocabulary::add(int32_t id, std::string_view bytes) {
 bool Vocabulary::add_short(int32_t id, std::string_view bytes) {
   if (num_short_ + 1 > short_slots_.size() / 4 * 3) grow_short();
   const ShortBytes key = ShortBytes::of(bytes);
-  ShortSlot& slot = short_slots_[short_slot_for(key)];
+  ShortSlot& slot = short_slots_[short_slot_from(home_of(key), key)];
   if (slot.id_and_length != 0 || !add_unfindable(id, bytes)) return false;
   slot = {key.low, static_cast<uint32_t>(key.high),
           static_cast<uint32_t>(id + 1) | key.length << kLengthShift};

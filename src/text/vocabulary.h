@@ -36,8 +36,15 @@ class Vocabulary {
   }
 
   /// The same for bytes.length <= kMaxShortToken.
-  int32_t find(const ShortBytes& bytes) const {
-    return static_cast<int32_t>(short_slots_[short_slot_for(bytes)].id_and_length & kIdMask) - 1;
+  int32_t find(const ShortBytes& bytes) const { return find_from(home_of(bytes), bytes); }
+
+  /// The same in two steps: what home_of() gives may be prefetched, and goes to find_from().
+  size_t home_of(const ShortBytes& bytes) const { return bytes.hash(short_bits_); }
+  void prefetch_home(size_t home) const { __builtin_prefetch(&short_slots_[home]); }
+  int32_t find_from(size_t home, const ShortBytes& bytes) const {
+    return static_cast<int32_t>(short_slots_[short_slot_from(home, bytes)].id_and_length &
+                                kIdMask) -
+           1;
   }
 
   /// find(bytes), which is quick if the answer is `expected`.
@@ -48,10 +55,7 @@ class Vocabulary {
 
   /// Says that find(bytes) comes soon.
   void prefetch(std::string_view bytes) const {
-    if (bytes.size() <= kMaxShortToken) prefetch(ShortBytes::of(bytes));
-  }
-  void prefetch(const ShortBytes& bytes) const {
-    __builtin_prefetch(&short_slots_[bytes.hash(short_bits_)]);
+    if (bytes.size() <= kMaxShortToken) prefetch_home(home_of(ShortBytes::of(bytes)));
   }
 
   /// Empty if there is no such token; any id may be asked for.
@@ -88,9 +92,9 @@ class Vocabulary {
   };
 
   /// The slot with these bytes, or the free one where they belong.
-  size_t short_slot_for(const ShortBytes& bytes) const {
+  size_t short_slot_from(size_t home, const ShortBytes& bytes) const {
     const size_t mask = short_slots_.size() - 1;
-    for (size_t place = bytes.hash(short_bits_);; place = (place + 1) & mask) {
+    for (size_t place = home;; place = (place + 1) & mask) {
       const ShortSlot& slot = short_slots_[place];
       const bool same = slot.low == bytes.low && slot.high == static_cast<uint32_t>(bytes.high) &&
                         slot.id_and_length >> kLengthShift == bytes.length;
