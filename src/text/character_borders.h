@@ -42,7 +42,7 @@ class CharacterBorders {
   }
 
  private:
-  static constexpr int kPairBits = 20;
+  static constexpr int kPairBits = 18;
 
   void add(std::string_view token);
 

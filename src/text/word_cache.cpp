@@ -1,25 +1,8 @@
 #include "text/word_cache.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace llm {
-
-void WordCache::add(const WordKey& word, std::span<const int32_t> tokens) {
-  if (tokens.size() > kMaxTokens) return;
-  if (++num_added_ > sets_.size() && bits_ < kMaxBits) grow();
-  Entry entry;
-  entry.key = word.packed();
-  entry.num_tokens = static_cast<uint32_t>(tokens.size());
-  std::copy(tokens.begin(), tokens.end(), entry.tokens.begin());
-  insert(entry, word.hash(bits_));
-}
-
-void WordCache::grow() {
-  bits_ += 2;
-  num_added_ = 0;
-  sets_.assign(size_t{1} << bits_, Set());
-}
 
 std::unique_ptr<WordCache> WordCachePool::take() {
   {

@@ -1,6 +1,7 @@
 // What merging gave for short pieces of text that aren't tokens, so that few are merged twice.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "base/huge_page_allocator.h"
 #include "text/short_bytes.h"
+#include "text/vocabulary.h"
 
 namespace llm {
 
@@ -26,61 +28,113 @@ struct WordKey {
     const bool is_short = word.size() <= ShortBytes::kMaxLength;
     return {head, is_short ? ShortBytes() : ShortBytes::of(word.substr(ShortBytes::kMaxLength))};
   }
-  /// Unlike any other key, and never all zeros.
+  size_t length() const { return head.length + tail.length; }
+  bool is_short() const { return length() < ShortBytes::kMaxLength; }
+
+  /// Unlike any other word's, and never all zeros: the length stands in the last byte.
   std::array<uint64_t, 4> packed() const {
-    const uint64_t length = head.length + tail.length;
-    return {head.low, head.high, tail.low, tail.high ^ length << 56};
+    return {head.low, head.high, tail.low, tail.high ^ static_cast<uint64_t>(length()) << 56};
   }
-  size_t hash(int bits) const { return head.hash(bits) ^ tail.hash(bits); }
+  /// The same for short words.
+  std::array<uint64_t, 2> short_packed() const {
+    return {head.low, head.high ^ static_cast<uint64_t>(length()) << 56};
+  }
+  /// Of 32 bits.
+  size_t hash() const { return head.hash(32) ^ (tail.length == 0 ? 0 : tail.hash(32)); }
 };
 
-/// For each hash the last two words that had it. For one thread at a time.
-class WordCache {
+/// For each hash the last words that had it, with up to `kTokens` tokens; their keys have that many
+/// numbers.
+template <size_t kNumbers, size_t kTokens>
+class WordTable {
  public:
-  /// Words with more tokens aren't kept.
-  static constexpr size_t kMaxTokens = 7;
+  using Key = std::array<uint64_t, kNumbers>;
 
-  /// Says that find(word) comes soon.
-  void prefetch(const WordKey& word) const { __builtin_prefetch(&sets_[word.hash(bits_)]); }
+  void prefetch(size_t hash) const { __builtin_prefetch(&sets_[hash >> (kHashBits - bits_)]); }
 
-  /// The word's tokens; none if they aren't known. Valid until the next add().
-  std::span<const int32_t> find(const WordKey& word) const {
-    const auto key = word.packed();
-    for (const Entry& entry : sets_[word.hash(bits_)].entries) {
-      if (same(entry.key, key)) return {entry.tokens.data(), entry.num_tokens};
+  /// None if they aren't known.
+  std::span<const int32_t> find(size_t hash, const Key& key) const {
+    for (const Entry& entry : sets_[hash >> (kHashBits - bits_)].entries) {
+      uint64_t difference = 0;
+      for (size_t i = 0; i < kNumbers; ++i) difference |= entry.key[i] ^ key[i];
+      if (difference != 0) continue;
+      size_t count = kTokens;
+      while (count > 0 && entry.tokens[count - 1] == kNoToken) --count;
+      return {entry.tokens.data(), count};
     }
     return {};
   }
 
-  /// Does nothing if there are more than kMaxTokens.
-  void add(const WordKey& word, std::span<const int32_t> tokens);
+  void add(size_t hash, const Key& key, std::span<const int32_t> tokens) {
+    if (++num_added_ > kWays * sets_.size() / 2 && bits_ < kMaxBits) grow();
+    auto& entries = sets_[hash >> (kHashBits - bits_)].entries;
+    std::copy_backward(entries.begin(), entries.end() - 1, entries.end());
+    entries[0].key = key;
+    entries[0].tokens.fill(kNoToken);
+    std::copy(tokens.begin(), tokens.end(), entries[0].tokens.begin());
+  }
+
+  static constexpr int kHashBits = 32;
 
  private:
-  static constexpr int kFirstBits = 8;
+  static constexpr int kFirstBits = 7;
   static constexpr int kMaxBits = 16;  // 8 MiB
+  static constexpr size_t kSetBytes = 128;
 
   struct Entry {
-    std::array<uint64_t, 4> key{};  // packed()
-    uint32_t num_tokens = 0;
-    std::array<int32_t, kMaxTokens> tokens{};
+    Key key{};
+    std::array<int32_t, kTokens> tokens{};
   };
-  /// Entries of the same hash, the newer one first, each in one line of memory.
+  static constexpr size_t kWays = kSetBytes / sizeof(Entry);
+  /// Words of the same hash, the newest first.
   struct alignas(64) Set {
-    std::array<Entry, 2> entries;
+    std::array<Entry, kWays> entries;
   };
 
-  static bool same(const std::array<uint64_t, 4>& a, const std::array<uint64_t, 4>& b) {
-    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
+  /// Forgets all words.
+  void grow() {
+    bits_ += 3;
+    num_added_ = 0;
+    sets_.assign(size_t{1} << bits_, Set());
   }
-  void insert(const Entry& entry, size_t set) {
-    sets_[set].entries[1] = sets_[set].entries[0];
-    sets_[set].entries[0] = entry;
-  }
-  void grow();
 
   int bits_ = kFirstBits;
   HugePageVector<Set> sets_ = HugePageVector<Set>(size_t{1} << kFirstBits);
   size_t num_added_ = 0;  // since it has this size
+};
+
+/// For one thread at a time.
+class WordCache {
+ public:
+  /// Says that find(word) comes soon.
+  void prefetch(const WordKey& word) const {
+    word.is_short() ? short_words_.prefetch(word.hash()) : others_.prefetch(word.hash());
+  }
+
+  /// The word's tokens; none if they aren't known. Valid until the next add().
+  std::span<const int32_t> find(const WordKey& word) const {
+    if (word.is_short()) {
+      const auto tokens = short_words_.find(word.hash(), word.short_packed());
+      if (!tokens.empty()) return tokens;
+    }
+    return others_.find(word.hash(), word.packed());
+  }
+
+  /// Does nothing if there are too many.
+  void add(const WordKey& word, std::span<const int32_t> tokens) {
+    if (word.is_short() && tokens.size() <= kShortTokens) {
+      short_words_.add(word.hash(), word.short_packed(), tokens);
+    } else if (tokens.size() <= kOtherTokens) {
+      others_.add(word.hash(), word.packed(), tokens);
+    }
+  }
+
+ private:
+  static constexpr size_t kShortTokens = 4;
+  static constexpr size_t kOtherTokens = 8;
+
+  WordTable<2, kShortTokens> short_words_;
+  WordTable<4, kOtherTokens> others_;
 };
 
 /// As many caches as are in use at the same time. Any thread may borrow one.
