@@ -14,7 +14,7 @@ namespace {
 
 using Pieces = std::vector<std::string>;
 
-const char* const kQwenPattern =
+const char* const kQwenRegex =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 Pieces cut(const PreTokenizer& pre_tokenizer, std::string_view text) {
@@ -26,7 +26,7 @@ Pieces cut(const PreTokenizer& pre_tokenizer, std::string_view text) {
 }
 
 Pieces qwen(std::string_view text) {
-  return cut(PreTokenizer({scanner_for_pattern(kQwenPattern)}), text);
+  return cut(PreTokenizer({scanner_for_pattern(kQwenRegex)}), text);
 }
 
 Pieces gpt2(std::string_view text) { return cut(PreTokenizer({scan_gpt2}), text); }

@@ -16,9 +16,9 @@ namespace {
 
 using Pieces = std::vector<std::string>;
 
-const char* const kQwenPattern =
+const char* const kQwenRegex =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-const char* const kGpt2Pattern =
+const char* const kGpt2Regex =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 Pieces cut(const PreTokenizer& pre_tokenizer, std::string_view text) {
@@ -149,7 +149,7 @@ TEST_CASE("the hand-written scanners equal their patterns") {
   };
   RandomTexts texts;
   for (const Case& test :
-       {Case{kQwenPattern, scanner_for_pattern(kQwenPattern)}, Case{kGpt2Pattern, scan_gpt2}}) {
+       {Case{kQwenRegex, scanner_for_pattern(kQwenRegex)}, Case{kGpt2Regex, scan_gpt2}}) {
     REQUIRE((test.scanner != nullptr));
     const PreTokenizer fast({test.scanner});
     const PreTokenizer general({Split(SplitPattern(test.regex), SplitBehavior::kIsolated, false)});
@@ -164,7 +164,7 @@ TEST_CASE("the hand-written scanners equal their patterns") {
 
 TEST_CASE("pretokenize.jsonl by the general matcher") {
   LLM_SKIP_WITHOUT_DATA("pretokenize.jsonl (general matcher)");
-  const PreTokenizer general({Split(SplitPattern(kQwenPattern), SplitBehavior::kIsolated, false)});
+  const PreTokenizer general({Split(SplitPattern(kQwenRegex), SplitBehavior::kIsolated, false)});
   check_goldens("pretokenize.jsonl", "pretokenize.jsonl (general)", [&](const JsonValue& line) {
     Pieces expected;
     for (const JsonValue& piece : at(line, "pieces").array) expected.push_back(piece.string);
