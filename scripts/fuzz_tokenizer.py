@@ -264,8 +264,8 @@ def main():
                 differences += 1
                 text = shortest(text, mode, product, reference)
                 ids = reference.encode(mode, [text])[0]
-                print(f"DIFFERENT ({mode}, texts from {done}): {json.dumps(text)}\n  reference {ids}\n"
-                      f"  llm       {product.encode(mode, [text])[0]}", flush=True)
+                print(f"DIFFERENT ({mode}, texts from {done}): {json.dumps(text)[:2000]}\n"
+                      f"  reference {str(ids)[:2000]}\n  llm       {str(product.encode(mode, [text])[0])[:2000]}", flush=True)
                 append_found(args.found, args.name or args.tokenizer.resolve().name, mode, text, ids)
                 if differences >= args.max_found:
                     break

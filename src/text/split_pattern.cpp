@@ -8,7 +8,7 @@ namespace {
 
 /// A pattern in use looks at each character about ten times.
 constexpr size_t kStepsPerByte = 200;
-constexpr size_t kShortText = 1000;
+constexpr size_t kAlwaysAllowed = 4000000;  // some ten milliseconds
 
 size_t previous_character(std::string_view text, size_t position) {
   do {
@@ -95,7 +95,7 @@ bool SplitPattern::Search::retry(size_t base, uint32_t& instruction, size_t& pos
 
 void SplitPattern::Search::count_steps(size_t steps) {
   steps_ += steps;
-  if (steps_ > kStepsPerByte * (text_.size() + kShortText)) {
+  if (steps_ > kAlwaysAllowed + kStepsPerByte * text_.size()) {
     refuse("the tokenizer's split pattern takes too many steps on this text ({} bytes)",
            text_.size());
   }
