@@ -94,6 +94,12 @@ void Bpe::Encoder::resolve_words() {
     const Word& word = words_[others[i]];
     if (word.may_be_cached()) cache_->prefetch(word.key());
   }
+  for (size_t i = 0; i < num_others; ++i) {
+    const Word& word = words_[others[i]];
+    if (word.may_be_cached() && cache_->find(word.key()).empty()) {
+      prefetch_merges(bpe_.rules_, word.bytes);
+    }
+  }
   size_t begin = 0;
   for (size_t i = 0; i < num_others; ++i) {
     ids_.insert(ids_.end(), tokens_.begin() + begin, tokens_.begin() + others[i]);

@@ -40,8 +40,7 @@ class MergeTable {
 
   explicit MergeTable(size_t num_merges) : shift_(60) {
     size_t capacity = 16;
-    // Most pairs that are asked for don't merge, and an emptier table answers those sooner.
-    while (capacity / 2 < num_merges + 1) {
+    while (capacity / 3 * 2 < num_merges + 1) {
       capacity *= 2;
       --shift_;
     }
@@ -129,7 +128,7 @@ class MergeTable {
   std::vector<Split> splits_;  // by token
   TokenSet lefts_;
   TokenSet rights_;
-  HugePageVector<Slot> slots_;  // open addressing; a power of two, at most half full
+  HugePageVector<Slot> slots_;  // open addressing; a power of two, at most 2/3 full
   int shift_;                   // 64 - log2 of that
 };
 

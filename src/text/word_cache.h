@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/huge_page_allocator.h"
@@ -39,8 +40,6 @@ struct WordKey {
   std::array<uint64_t, 2> short_packed() const {
     return {head.low, head.high ^ static_cast<uint64_t>(length()) << 56};
   }
-  /// Of 32 bits.
-  size_t hash() const { return head.hash(32) ^ (tail.length == 0 ? 0 : tail.hash(32)); }
 };
 
 /// For each hash the last words that had it, with up to `kTokens` tokens; their keys have that many
@@ -50,11 +49,11 @@ class WordTable {
  public:
   using Key = std::array<uint64_t, kNumbers>;
 
-  void prefetch(size_t hash) const { __builtin_prefetch(&sets_[hash >> (kHashBits - bits_)]); }
+  void prefetch(const Key& key) const { __builtin_prefetch(&sets_[set_of(key)]); }
 
   /// None if they aren't known.
-  std::span<const int32_t> find(size_t hash, const Key& key) const {
-    for (const Entry& entry : sets_[hash >> (kHashBits - bits_)].entries) {
+  std::span<const int32_t> find(const Key& key) const {
+    for (const Entry& entry : sets_[set_of(key)].entries) {
       uint64_t difference = 0;
       for (size_t i = 0; i < kNumbers; ++i) difference |= entry.key[i] ^ key[i];
       if (difference != 0) continue;
@@ -65,16 +64,14 @@ class WordTable {
     return {};
   }
 
-  void add(size_t hash, const Key& key, std::span<const int32_t> tokens) {
+  void add(const Key& key, std::span<const int32_t> tokens) {
     if (++num_added_ > kWays * sets_.size() / 2 && bits_ < kMaxBits) grow();
-    auto& entries = sets_[hash >> (kHashBits - bits_)].entries;
-    std::copy_backward(entries.begin(), entries.end() - 1, entries.end());
-    entries[0].key = key;
-    entries[0].tokens.fill(kNoToken);
-    std::copy(tokens.begin(), tokens.end(), entries[0].tokens.begin());
+    Entry entry;
+    entry.key = key;
+    entry.tokens.fill(kNoToken);
+    std::copy(tokens.begin(), tokens.end(), entry.tokens.begin());
+    insert(entry);
   }
-
-  static constexpr int kHashBits = 32;
 
  private:
   static constexpr int kFirstBits = 7;
@@ -91,11 +88,30 @@ class WordTable {
     std::array<Entry, kWays> entries;
   };
 
-  /// Forgets all words.
+  size_t set_of(const Key& key) const {
+    uint64_t hash = 0;
+    for (const uint64_t number : key) {
+      hash = (hash ^ number) * 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+      hash ^= hash >> 29;
+    }
+    return static_cast<size_t>(hash * 0xc2b2ae3d27d4eb4f >> (64 - bits_));
+  }
+
+  void insert(const Entry& entry) {
+    auto& entries = sets_[set_of(entry.key)].entries;
+    std::copy_backward(entries.begin(), entries.end() - 1, entries.end());
+    entries[0] = entry;
+  }
+
   void grow() {
     bits_ += 3;
     num_added_ = 0;
-    sets_.assign(size_t{1} << bits_, Set());
+    const auto old = std::exchange(sets_, HugePageVector<Set>(size_t{1} << bits_));
+    for (const Set& set : old) {
+      for (const Entry& entry : set.entries) {
+        if (entry.key != Key{}) insert(entry);
+      }
+    }
   }
 
   int bits_ = kFirstBits;
@@ -108,24 +124,24 @@ class WordCache {
  public:
   /// Says that find(word) comes soon.
   void prefetch(const WordKey& word) const {
-    word.is_short() ? short_words_.prefetch(word.hash()) : others_.prefetch(word.hash());
+    word.is_short() ? short_words_.prefetch(word.short_packed()) : others_.prefetch(word.packed());
   }
 
   /// The word's tokens; none if they aren't known. Valid until the next add().
   std::span<const int32_t> find(const WordKey& word) const {
     if (word.is_short()) {
-      const auto tokens = short_words_.find(word.hash(), word.short_packed());
+      const auto tokens = short_words_.find(word.short_packed());
       if (!tokens.empty()) return tokens;
     }
-    return others_.find(word.hash(), word.packed());
+    return others_.find(word.packed());
   }
 
   /// Does nothing if there are too many.
   void add(const WordKey& word, std::span<const int32_t> tokens) {
     if (word.is_short() && tokens.size() <= kShortTokens) {
-      short_words_.add(word.hash(), word.short_packed(), tokens);
+      short_words_.add(word.short_packed(), tokens);
     } else if (tokens.size() <= kOtherTokens) {
-      others_.add(word.hash(), word.packed(), tokens);
+      others_.add(word.packed(), tokens);
     }
   }
 
