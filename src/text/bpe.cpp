@@ -94,31 +94,33 @@ void Bpe::Encoder::resolve_words() {
     const Word& word = words_[others[i]];
     if (word.may_be_cached()) cache_->prefetch(word.key());
   }
+  std::array<bool, kBatch> known;
   for (size_t i = 0; i < num_others; ++i) {
     const Word& word = words_[others[i]];
-    if (word.may_be_cached() && cache_->find(word.key()).empty()) {
-      prefetch_merges(bpe_.rules_, word.bytes);
-    }
+    known[i] = word.may_be_cached() && !cache_->find(word.key()).empty();
+    if (!known[i]) prefetch_merges(bpe_.rules_, word.bytes);
   }
   size_t begin = 0;
   for (size_t i = 0; i < num_others; ++i) {
     ids_.insert(ids_.end(), tokens_.begin() + begin, tokens_.begin() + others[i]);
-    merge(words_[others[i]]);
+    merge(words_[others[i]], known[i]);
     begin = others[i] + size_t{1};
   }
   ids_.insert(ids_.end(), tokens_.begin() + begin, tokens_.begin() + num_words_);
   num_words_ = 0;
 }
 
-void Bpe::Encoder::merge(const Word& word) {
+void Bpe::Encoder::merge(const Word& word, bool known) {
   if (!word.may_be_cached()) {
     append_merged(bpe_.rules_, word.bytes, ids_);
     return;
   }
   const WordKey key = word.key();
-  if (const std::span<const int32_t> known = cache_->find(key); !known.empty()) {
-    ids_.insert(ids_.end(), known.begin(), known.end());
-    return;
+  if (known) {
+    // (Another word of this batch may have taken its place.)
+    const std::span<const int32_t> tokens = cache_->find(key);
+    ids_.insert(ids_.end(), tokens.begin(), tokens.end());
+    if (!tokens.empty()) return;
   }
   const size_t begin = ids_.size();
   append_merged(bpe_.rules_, word.bytes, ids_);

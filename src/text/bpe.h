@@ -114,7 +114,7 @@ class Bpe::Encoder {
   void add_words(std::string_view piece, size_t readable);
   int32_t token_of(const Word& word) const;
   void resolve_words();
-  void merge(const Word& word);
+  void merge(const Word& word, bool known);
 
   const Bpe& bpe_;
   const std::optional<CharacterBorders>& borders_;

@@ -11,23 +11,6 @@
 
 namespace llm {
 
-/// A bit for each token.
-class TokenSet {
- public:
-  void add(int32_t token) {
-    const size_t i = static_cast<size_t>(token);
-    if (i / 64 >= bits_.size()) bits_.resize(std::max(i / 64 + 1, bits_.size() * 2));
-    bits_[i / 64] |= uint64_t{1} << i % 64;
-  }
-  bool has(int32_t token) const {
-    const size_t i = static_cast<size_t>(token);
-    return i / 64 < bits_.size() && (bits_[i / 64] >> i % 64 & 1) != 0;
-  }
-
- private:
-  std::vector<uint64_t> bits_;
-};
-
 class MergeTable {
  public:
   struct Merge {
@@ -45,33 +28,37 @@ class MergeTable {
       --shift_;
     }
     slots_.resize(capacity);
+    marks_.resize(capacity);
   }
 
   /// False, and nothing is done, if the pair has a merge.
   bool add(int32_t left, int32_t right, Merge merge) {
-    Slot& slot = slots_[slot_for(left, right)];
+    const Place place = place_of(left, right);
+    Slot& slot = slots_[slot_from(place.home, left, right)];
     if (slot.left != kNoToken) return false;
     slot = {left, right, merge};
     if (static_cast<size_t>(merge.result) >= splits_.size()) {
       splits_.resize(std::max<size_t>(merge.result + 1, splits_.size() * 2));
     }
     if (splits_[merge.result].rank == kNoRank) splits_[merge.result] = {left, right, merge.rank};
-    lefts_.add(left);
-    rights_.add(right);
+    marks_[place.home] |= place.mark;
     return true;
   }
 
   /// Rank kNoRank if the two don't merge.
   Merge find(int32_t left, int32_t right) const {
-    return may_merge(left, right) ? slots_[slot_for(left, right)].merge : Merge{kNoRank, kNoToken};
+    const Place place = place_of(left, right);
+    return may_merge(place) ? slots_[slot_from(place.home, left, right)].merge
+                            : Merge{kNoRank, kNoToken};
   }
 
   /// Says that find(left, right), or add(), comes soon.
   void prefetch(int32_t left, int32_t right) const {
-    if (may_merge(left, right)) __builtin_prefetch(&slots_[home_of(left, right)]);
+    const Place place = place_of(left, right);
+    if (may_merge(place)) __builtin_prefetch(&slots_[place.home]);
   }
   void prefetch_for_add(int32_t left, int32_t right) const {
-    __builtin_prefetch(&slots_[home_of(left, right)]);
+    __builtin_prefetch(&slots_[place_of(left, right).home]);
   }
 
   /// The merge that gives this token, the first one if there are several; rank kNoRank if none
@@ -103,21 +90,25 @@ class MergeTable {
     Merge merge = {kNoRank, kNoToken};
   };
 
-  /// Whether there is any merge with this token on the left, and any with that one on the right.
-  /// These few bits, always at hand, answer most questions about pairs that don't merge.
-  bool may_merge(int32_t left, int32_t right) const {
-    return lefts_.has(left) && rights_.has(right);
-  }
-
-  size_t home_of(int32_t left, int32_t right) const {
+  struct Place {
+    size_t home;   // the first slot to look at
+    uint8_t mark;  // one bit
+  };
+  Place place_of(int32_t left, int32_t right) const {
     const uint64_t pair =
         static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-    return (pair ^ pair >> 21) * 0x9e3779b97f4a7c15 >> shift_;  // 2^64 / golden ratio
+    const uint64_t hash = (pair ^ pair >> 21) * 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+    const size_t home = static_cast<size_t>(hash >> shift_);
+    return {home, static_cast<uint8_t>(1u << (hash >> (shift_ - 3) & 7))};
   }
 
-  size_t slot_for(int32_t left, int32_t right) const {
-    size_t place = home_of(left, right);
+  /// Most pairs that are asked for don't merge. The marks, which fit into a nearer memory than the
+  /// slots, know that of nearly all of them.
+  bool may_merge(Place place) const { return (marks_[place.home] & place.mark) != 0; }
+
+  size_t slot_from(size_t home, int32_t left, int32_t right) const {
     const size_t mask = slots_.size() - 1;
+    size_t place = home;
     while ((slots_[place].left != left || slots_[place].right != right) &&
            slots_[place].left != kNoToken) {
       place = (place + 1) & mask;
@@ -125,9 +116,8 @@ class MergeTable {
     return place;
   }
 
-  std::vector<Split> splits_;  // by token
-  TokenSet lefts_;
-  TokenSet rights_;
+  std::vector<Split> splits_;   // by token
+  std::vector<uint8_t> marks_;  // by home, of all pairs that have it
   HugePageVector<Slot> slots_;  // open addressing; a power of two, at most 2/3 full
   int shift_;                   // 64 - log2 of that
 };

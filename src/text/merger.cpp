@@ -265,6 +265,7 @@ void MergedStretch::merge(const MergeRules& rules, std::string_view bytes) {
 }
 
 void prefetch_merges(const MergeRules& rules, std::string_view piece) {
+  if (piece.size() > MergedStretch::kMaxBytes) return;
   int32_t left = kNoToken;
   for (size_t i = 0; i < piece.size();) {
     const MergeRules::Symbol symbol = rules.symbol_at(piece, i);

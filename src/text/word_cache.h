@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -51,17 +52,17 @@ class WordTable {
 
   void prefetch(const Key& key) const { __builtin_prefetch(&sets_[set_of(key)]); }
 
-  /// None if they aren't known.
-  std::span<const int32_t> find(const Key& key) const {
+  /// Nothing if they aren't known.
+  std::optional<std::span<const int32_t>> find(const Key& key) const {
     for (const Entry& entry : sets_[set_of(key)].entries) {
       uint64_t difference = 0;
       for (size_t i = 0; i < kNumbers; ++i) difference |= entry.key[i] ^ key[i];
       if (difference != 0) continue;
       size_t count = kTokens;
       while (count > 0 && entry.tokens[count - 1] == kNoToken) --count;
-      return {entry.tokens.data(), count};
+      return std::span(entry.tokens.data(), count);
     }
-    return {};
+    return std::nullopt;
   }
 
   void add(const Key& key, std::span<const int32_t> tokens) {
@@ -131,18 +132,18 @@ class WordCache {
   std::span<const int32_t> find(const WordKey& word) const {
     if (word.is_short()) {
       const auto tokens = short_words_.find(word.short_packed());
-      if (!tokens.empty()) return tokens;
+      if (!tokens || !tokens->empty()) return tokens.value_or(std::span<const int32_t>());
     }
-    return others_.find(word.packed());
+    return others_.find(word.packed()).value_or(std::span<const int32_t>());
   }
 
   /// Does nothing if there are too many.
   void add(const WordKey& word, std::span<const int32_t> tokens) {
-    if (word.is_short() && tokens.size() <= kShortTokens) {
-      short_words_.add(word.short_packed(), tokens);
-    } else if (tokens.size() <= kOtherTokens) {
-      others_.add(word.packed(), tokens);
-    }
+    if (tokens.size() > kOtherTokens) return;
+    const bool fits = word.is_short() && tokens.size() <= kShortTokens;
+    // (A short word without tokens here is to be found there.)
+    if (word.is_short()) short_words_.add(word.short_packed(), fits ? tokens : tokens.first(0));
+    if (!fits) others_.add(word.packed(), tokens);
   }
 
  private:
