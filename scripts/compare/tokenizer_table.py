@@ -10,13 +10,12 @@ import sys
 
 COMMANDS = {
     "llm": "Tokenizer::encode(text)",
-    "tokenizers": "Tokenizer.from_file(file).encode(text, add_special_tokens=True)",
+    "tokenizers": "Tokenizer.from_file(file).encode(text)",
     "tiktoken": "Encoding(pat_str=QWEN, mergeable_ranks=ranks).encode_ordinary(text): no NFC, no added tokens",
     "bpe-qwen": "QwenTokenizer(folder).encode(text)",
     "fastokens": "Tokenizer.from_file(file).encode(text)",
     "gigatoken": "Tokenizer(file).encode(text)",
 }
-UNCUTTABLE_LIMIT_MS = 15
 
 
 def cpu_name():
