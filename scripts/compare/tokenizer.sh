@@ -24,7 +24,7 @@ declare -A passes=([llm]=4 [tokenizers]=2 [tiktoken]=2 [bpe-qwen]=2 [fastokens]=
 if [ ! -x "$venv/bin/python" ]; then
   python3 -m venv "$venv"
   "$venv/bin/pip" install -q tokenizers==0.23.3 tiktoken==0.14.0 bpe-qwen==0.1.5 fastokens==0.3.5 \
-    gigatoken==0.10.0 django==5.2.19 jieba==0.42.1 numpy==2.4.6
+    gigatoken==0.10.0 transformers==5.24.0 django==5.2.19 jieba==0.42.1 numpy==2.4.6
 fi
 [ -x "$timing" ] || make -C "$root" --no-print-directory BUILD="$build" "$timing"
 if [ ! -f "$work/corpus/mixed" ]; then

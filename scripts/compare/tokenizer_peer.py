@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import sys
+import tempfile
 import time
 import zlib
 
@@ -28,6 +29,14 @@ def bytes_of_spelling():
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(b): b for b in plain} | {chr(256 + i): b for i, b in enumerate(others)}
+
+
+def write_old_form(file, folder):
+    """vocab.json and merges.txt, which bpe-qwen reads."""
+    model = json.loads(file.read_text("utf-8"))["model"]
+    (folder / "vocab.json").write_text(json.dumps(model["vocab"]), "utf-8")
+    lines = (merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"])
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(lines) + "\n", "utf-8")
 
 
 def load(library, folder):
@@ -49,7 +58,9 @@ def load(library, folder):
     if library == "bpe-qwen":
         import bpe_qwen
 
-        return bpe_qwen.QwenTokenizer(str(folder)).encode, list
+        with tempfile.TemporaryDirectory() as old_form:
+            write_old_form(pathlib.Path(file), pathlib.Path(old_form))
+            return bpe_qwen.QwenTokenizer(old_form).encode, list
     if library == "fastokens":
         from fastokens._native import Tokenizer
 
