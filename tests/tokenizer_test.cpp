@@ -8,6 +8,7 @@
 #include <string>
 
 #include "test_data.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 #include "text_goldens.h"
 
@@ -161,6 +162,17 @@ TEST_CASE("T13: a backslash is a backslash") {
   LLM_SKIP_WITHOUT_DATA("T13");
   CHECK(encode("a\\nb") == Ids{64, 1699, 65});
   CHECK(encode("a\nb") == Ids{64, 198, 65});
+}
+
+TEST_CASE("a long text that isn't normalized gives what its normal form does") {
+  LLM_SKIP_WITHOUT_DATA("long text");
+  std::string text;
+  for (int i = 0; i < 20000; ++i) {
+    text += i % 7 == 0   ? "e\u0301t\u00e9 \n\u0301\n"
+            : i % 5 == 0 ? " \t\n\r\n(x)\n"
+                         : "plain\n 1\n\n!";
+  }
+  CHECK(encode(text) == encode(to_nfc(text)));
 }
 
 TEST_CASE("tokens by id and by text") {

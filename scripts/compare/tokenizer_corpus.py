@@ -117,9 +117,10 @@ def uncuttable(size):
 def write_lengths(folder):
     """The mixed corpus as texts of other lengths: what is there, cut or repeated."""
     mixed = (folder / "mixed").read_bytes().replace(b"\0", b"\n").decode()
-    for length, total in ((1_000, 10 * MB), (10_000, 10 * MB), (100_000, 10 * MB), (MB, 10 * MB), (10 * MB, 10 * MB),
-                          (100 * MB, 100 * MB)):
-        data = (mixed * (total // len(mixed) + 1)).encode()[:total]
+    for length in (1_000, 10_000, 100_000, MB, 10 * MB, 100 * MB):
+        data = mixed.encode()
+        total = max(length, len(data))
+        data = (data * (total // len(data) + 1))[:total]
         pieces = (data[i : i + length].decode(errors="ignore").encode() for i in range(0, total, length))
         (folder / f"only-length {length}").write_bytes(b"\0".join(pieces) + b"\0")
 

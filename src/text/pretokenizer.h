@@ -44,6 +44,10 @@ class PreTokenizer {
   /// Texts that steps have made; they stay where they are.
   using Copies = std::list<std::string>;
 
+  /// Whether a piece always begins behind a line break that white space doesn't follow, and a text
+  /// may be cut there.
+  bool cuts_before_lines() const { return is_qwen(); }
+
   /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order. They
   /// lie in `text`, or after a PrefixSpace in `copies`.
   template <typename Sink>

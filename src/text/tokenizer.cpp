@@ -65,6 +65,16 @@ size_t readable_from(std::string_view piece, std::string_view text) {
   return at >= begin && at < begin + text.size() ? begin + text.size() - at : piece.size();
 }
 
+/// Where a text is cut into blocks that are normalized one by one: behind a line break, before an
+/// ASCII character that isn't white space.
+size_t end_of_block(std::string_view text) {
+  constexpr size_t kMinBytes = 1 << 16;
+  for (size_t end = std::min(kMinBytes, text.size()); end < text.size(); ++end) {
+    if (text[end - 1] == '\n' && text[end] > ' ' && text[end] <= '~') return end;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 struct Tokenizer::State {
@@ -94,16 +104,32 @@ struct Tokenizer::State {
   /// Ids of text in which only those added tokens are to be found that the normalized text has.
   void encode_between(std::string_view text, AddedTokens recognised, std::vector<TextSpan> spans,
                       std::vector<int32_t>& ids) const {
+    const bool any_tokens = !normalized_tokens.tokens().empty();
+    if (!any_tokens && pre_tokenizer.cuts_before_lines()) return encode_by_blocks(text, ids);
     std::string storage;
     if (nfc && !is_surely_nfc(text)) {
       storage = to_nfc(text);
-      if (!normalized_tokens.tokens().empty()) follow_normalization(spans, text, storage);
+      if (any_tokens) follow_normalization(spans, text, storage);
       text = storage;
     }
     normalized_tokens.split(
         text, recognised, spans,
         [&](size_t begin, size_t end) { encode_plain(text.substr(begin, end - begin), ids); },
         [&](const AddedToken& token) { ids.push_back(token.id); });
+  }
+
+  /// One character that isn't normalized is no reason to copy all of a long text.
+  void encode_by_blocks(std::string_view text, std::vector<int32_t>& ids) const {
+    if (!nfc || is_surely_nfc(text)) return encode_plain(text, ids);
+    while (!text.empty()) {
+      const std::string_view block = text.substr(0, end_of_block(text));
+      if (is_surely_nfc(block)) {
+        encode_plain(block, ids);
+      } else {
+        encode_plain(to_nfc(block), ids);
+      }
+      text.remove_prefix(block.size());
+    }
   }
 
   Vocabulary vocabulary;
