@@ -17,6 +17,7 @@ import copy
 import json
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,7 @@ def expect_chat(case, template):
         add_generation_prompt=case["add_generation_prompt"], **TOKENS, **thinking)[0][0])
 
 
+ADDRESS = re.compile("built-in method", re.I)  # what prints an address is never the same
 LIMIT = "leaves the range of 64 bits"  # integers end there, which is documented
 
 
@@ -79,7 +81,11 @@ def difference(expect, answer, key):
         return None
     try:
         text = expect()
+        if ADDRESS.search(text):
+            return None
     except Raised as raised:
+        if ADDRESS.search(str(raised)):
+            return None
         if "error" not in answer:
             return {"error": str(raised), "got": answer[key]}
         if raised.own and raised.own not in answer["error"]:

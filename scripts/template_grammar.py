@@ -241,7 +241,8 @@ class Grammar:
         if depth <= 0 or r.random() < 0.4:
             dash = lambda: r.choice(["", "", "-", "+"])
             last = r.choice(["", "", "", "", " | e", " | safe"])
-            return "{{" + dash() + " " + self.any() + last + " " + r.choice(["", "", "-"]) + "}}"
+            shown = self.any()
+            return "{{" + dash() + " " + (f"({shown}){last}" if last else shown) + " " + r.choice(["", "", "-"]) + "}}"
         d = depth - 1
         kind = r.choice(["if", "if", "for", "for", "for", "set", "set", "setblock", "macro", "call", "filter", "with", "raw", "comment", "ns", "generation", "break", "raise", "recursive"])
         t = self.tag

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -56,12 +57,10 @@ std::string content_origins(const std::string& expression) {
   return origins(render("{{ " + expression + " }}", Value(std::move(context))));
 }
 
-}  // namespace
-
-TEST_CASE("jinja.jsonl") {
-  LLM_SKIP_WITHOUT_DATA("jinja.jsonl");
-  GoldenFile golden("jinja.jsonl");
-  std::ifstream file(shared_data() / "goldens" / "jinja.jsonl");
+/// Each line: a template, a context, and the text or the error of the reference.
+void check_templates(const std::filesystem::path& path) {
+  GoldenFile golden(path.filename().string());
+  std::ifstream file(path);
   int number = 0;
   for (std::string line; std::getline(file, line);) {
     const Value test = json(line);
@@ -83,6 +82,17 @@ TEST_CASE("jinja.jsonl") {
     golden.line(++number, ok, source + " gave " + got);
   }
   CHECK(number > 0);
+}
+
+}  // namespace
+
+TEST_CASE("jinja.jsonl") {
+  LLM_SKIP_WITHOUT_DATA("jinja.jsonl");
+  check_templates(shared_data() / "goldens" / "jinja.jsonl");
+}
+
+TEST_CASE("templates_found.jsonl: what the comparison with the reference found") {
+  check_templates("tests/goldens/templates_found.jsonl");
 }
 
 TEST_CASE("errors name line and column") {

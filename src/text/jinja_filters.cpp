@@ -1,6 +1,7 @@
 // Jinja's filters: the table's entry point, and filters on any value and on numbers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -78,10 +79,19 @@ Value attr(I interpreter, V value, A args) {
   return interpreter.get_attribute(value, bound.text(0, "").str());
 }
 
+/// What int() and float() read: in a text that is ASCII, U+001C to U+001F aren't blanks.
+std::string number_text(const std::string& text) {
+  const bool is_ascii =
+      std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
+  const Text blanks(" \t\n\v\f\r");
+  std::string digits = strip(Text(text), is_ascii ? &blanks : nullptr, true, true).str();
+  std::erase(digits, '_');
+  return digits;
+}
+
 /// Python's int(text, base); nothing where it raises.
 std::optional<Value> parse_int(const std::string& text, int64_t base) {
-  std::string digits = strip(Text(text), nullptr, true, true).str();
-  std::erase(digits, '_');
+  const std::string digits = number_text(text);
   if (digits.empty() || base < 2 || base > 36) return std::nullopt;
   const bool has_sign = digits[0] == '-' || digits[0] == '+';
   const std::string body = digits.substr(has_sign ? 1 : 0);
@@ -101,8 +111,7 @@ std::optional<Value> parse_int(const std::string& text, int64_t base) {
 
 /// Python's float(text); nothing where it raises.
 std::optional<double> parse_float(const std::string& text) {
-  std::string digits = strip(Text(text), nullptr, true, true).str();
-  std::erase(digits, '_');
+  const std::string digits = number_text(text);
   if (digits.empty() || digits.find_first_of("xXpP(") != std::string::npos) return std::nullopt;
   char* end = nullptr;
   const double value = std::strtod(digits.c_str(), &end);

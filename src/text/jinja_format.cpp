@@ -20,7 +20,6 @@ struct Spec {
   bool center = false;
   bool right = false;
   bool grouped = false;
-  bool aligned = false;     // str.format() was told where
   bool after_sign = false;  // str.format(): fill between sign and digits
   char sign = '-';          // '-', '+' or ' '
   Text fill{" "};
@@ -80,6 +79,18 @@ std::string float_digits(double value, const Spec& spec) {
   }
 }
 
+/// Pads to the spec's width. Unlike center(), "^" puts an odd blank on the right.
+Text pad_as(const Text& text, const Spec& spec, Align otherwise) {
+  if (spec.center) {
+    const auto size = static_cast<int64_t>(count_code_points(text.view()));
+    const int64_t left = std::max<int64_t>(spec.width - size, 0) / 2;
+    return pad(pad(text, size + left, Align::kRight, spec.fill), spec.width, Align::kLeft,
+               spec.fill);
+  }
+  const Align align = spec.left ? Align::kLeft : spec.right ? Align::kRight : otherwise;
+  return pad(text, spec.width, align, spec.fill);
+}
+
 /// Sign, digits and padding.
 Text finish_number(bool negative, std::string digits, const Spec& spec) {
   if (spec.grouped) digits = with_thousands(digits);
@@ -94,8 +105,7 @@ Text finish_number(bool negative, std::string digits, const Spec& spec) {
     padded.append(digits);
     return padded;
   }
-  const Align align = spec.left ? Align::kLeft : spec.center ? Align::kCenter : Align::kRight;
-  return pad(Text(sign + digits), spec.width, align, spec.fill);
+  return pad_as(Text(sign + digits), spec, Align::kRight);
 }
 
 Text format_number(const Value& value, const Spec& spec) {
@@ -123,8 +133,7 @@ Text format_text(const Text& text, const Spec& spec) {
   if (spec.precision >= 0) {
     result = slice(Value(text), Value::none(), Value(spec.precision), Value::none()).as_text();
   }
-  const Align align = spec.right ? Align::kRight : spec.center ? Align::kCenter : Align::kLeft;
-  return pad(result, spec.width, align, spec.fill);
+  return pad_as(result, spec, Align::kLeft);
 }
 
 /// Reads digits at `pos`; -1 when there are none.
@@ -139,8 +148,8 @@ int64_t read_number(std::string_view text, size_t& pos) {
 /// What Python takes for a mapping there, so that it may have more than the format uses.
 bool is_mapping_like(const Value& value) {
   return value.is_dict() || value.is_undefined() ||
-         (value.is_list() && (value.as_list().kind == ListKind::kList ||
-                              value.as_list().kind == ListKind::kRange));
+         (value.is_list() &&
+          (value.as_list().kind == ListKind::kList || value.as_list().kind == ListKind::kRange));
 }
 
 class PercentFormatter {
@@ -315,12 +324,11 @@ class BraceFormatter {
     return format_number(value, number);
   }
 
-  static Text format_string(const Text& text, Spec spec) {
+  static Text format_string(const Text& text, const Spec& spec) {
     if ((spec.type != '\0' && spec.type != 's') || spec.grouped || spec.alternate ||
         spec.sign != '-' || spec.after_sign) {
       throw ValueError("a format that a str doesn't take");
     }
-    if (spec.zero && !spec.aligned) spec.fill = Text("0");
     return format_text(text, spec);
   }
 
@@ -383,16 +391,18 @@ class BraceFormatter {
       return at < text.size() && std::string_view("<>^=").find(text[at]) != std::string_view::npos;
     };
     const size_t fill_length = text.empty() ? 0 : code_point_at(text, 0).length;
-    if (align_at(fill_length)) {
+    const bool filled = align_at(fill_length);
+    if (filled) {
       spec.fill = Text(std::string(text.substr(0, fill_length)));
       pos = fill_length;
     }
+    bool aligned = false;
     if (align_at(pos)) {
       spec.left = text[pos] == '<';
       spec.right = text[pos] == '>';
       spec.center = text[pos] == '^';
       spec.after_sign = text[pos] == '=';
-      spec.aligned = true;
+      aligned = true;
       ++pos;
     }
     const auto take = [&](char c) {
@@ -405,6 +415,8 @@ class BraceFormatter {
     take('-');
     spec.alternate = take('#');
     spec.zero = take('0');
+    if (spec.zero && !filled) spec.fill = Text("0");
+    spec.zero &= !aligned;
     spec.width = std::max<int64_t>(read_number(text, pos), 0);
     spec.grouped = take(',');
     if (take('.')) spec.precision = read_number(text, pos);

@@ -157,6 +157,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
   if (!container.is_list()) {
     throw ValueError(fmt::format("argument of type '{}' is not iterable", container.type_name()));
   }
+  if (container.as_list().kind == ListKind::kKeys) Dict().find_value(item);  // must be hashable
   for (const Value& candidate : container.as_list().items) {
     if (equals(candidate, item, budget)) return true;
   }

@@ -165,9 +165,9 @@ std::vector<Value> split_lines(const Text& text, bool keep_ends) {
 
 namespace {
 
-void append_upper(std::string& out, char32_t c) {
+void append_upper(std::string& out, char32_t c, bool title) {
   if (c == 0xDF) {
-    out += "SS";
+    out += title ? "Ss" : "SS";
   } else {
     append_utf8(out, to_upper(c));
   }
@@ -186,7 +186,7 @@ Text change_case(const Text& text, Case to) {
                        (to == Case::kSwap && to_lower(c.value) == c.value);
     std::string changed;
     if (upper) {
-      append_upper(changed, c.value);
+      append_upper(changed, c.value, to == Case::kTitle || to == Case::kCapitalize);
     } else {
       append_utf8(changed, to_lower(c.value));
     }
