@@ -283,8 +283,14 @@ TEST_CASE("run: a chat uses the template, and says so") {
 
 TEST_CASE("run: without a chat template it asks for --raw or --chat-template") {
   LLM_SKIP_WITHOUT_DATA("run-no-template");
-  // Its vocabulary has no markers of ChatML either.
-  const LlmResult r = run_llm({"run", "-m", fixture("llama-bf16"), "Hello"});
+  // A vocabulary with the markers of ChatML would do.
+  const std::filesystem::path bare = fresh_test_dir("cli-bare-tokenizer") / "model";
+  write_random2(bare, {.vocab_size = 320});
+  write_text(bare / "tokenizer.json", R"({"version": "1.0", "added_tokens": [], "normalizer": null,
+      "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+      "post_processor": null, "decoder": {"type": "ByteLevel"},
+      "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})");
+  const LlmResult r = run_llm({"run", "-m", bare.string(), "Hello"});
   CHECK(r.exit_code == 2);
   CHECK(contains(r.err, "--raw"));
   CHECK(contains(r.err, "--chat-template"));

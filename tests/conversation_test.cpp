@@ -99,5 +99,30 @@ TEST_CASE("conversation: JSON keeps everything") {
   CHECK(parse_json(with_tools.to_json(), "to_json").find("tools")->array.size() == 1);
 }
 
+TEST_CASE("conversation: tool calls wait for their results") {
+  Conversation c;
+  c.add_user("u");
+  c.add_assistant("", "why", {{"f", R"({"a": 1})"}, {"g", "{}"}}, 5);
+  CHECK(c.open_calls() == std::vector<std::string>{"f", "g"});
+  c.add_tool_result("1");
+  CHECK(c.open_calls() == std::vector<std::string>{"g"});
+  c.add_tool_result("2");
+  CHECK(c.open_calls().empty());
+  CHECK(c.awaits_answer());
+  CHECK(c.num_turns() == 1);
+  const JsonValue json = parse_json(c.to_json(), "conversation");
+  const std::vector<JsonValue>& messages = json.find("messages")->array;
+  const JsonValue& call = messages[1].find("tool_calls")->array[1];
+  CHECK(call.find("id")->string == "call_6");
+  CHECK(call.find("function")->find("arguments")->is_object());
+  CHECK(messages[2].find("tool_call_id")->string == "call_5");
+  CHECK(messages[3].find("name")->string == "g");
+  c.take_back();  // the results first
+  CHECK(c.open_calls().size() == 2);
+  c.take_back();
+  CHECK(c.num_messages() == 0);
+  CHECK(c.open_calls().empty());
+}
+
 }  // namespace
 }  // namespace llm

@@ -27,6 +27,8 @@ constexpr const char* kFooter =
     "Where stdin is no terminal each line is one message or command, empty lines are\n"
     "skipped, and each answer goes to stdout with a newline at its end; the first\n"
     "mistake ends the chat.\n\n"
+    "With --tools the model may call one: the call is shown as JSON, and the next message\n"
+    "is its result (several calls: the next messages, in order).\n\n"
     "When the context is full the oldest turns are no longer shown to the model, down\n"
     "to half of the context, which is said; the system message stays. A message too\n"
     "long by itself is refused.\n\n"

@@ -174,7 +174,9 @@ ExitCode tokenize(const TokenizeOptions& options) {
   const TemplateSource source = template_source(options, log);
   const Tokenizer tokenizer = load_tokenizer(source, log);
   if (options.jsonl) {
-    return tokenize_jsonl(*options.jsonl, tokenizer, ChatLines(tokenizer, source, log), log);
+    const ChatLines chat(tokenizer, source, log);
+    const auto answer = [&](std::string_view line) { return chat.answer(line); };
+    return tokenize_jsonl(*options.jsonl, tokenizer, answer, log);
   }
   const std::vector<int32_t> ids =
       options.chat.messages

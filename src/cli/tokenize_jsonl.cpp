@@ -151,14 +151,14 @@ struct Answer {
 };
 
 Answer answer_to(std::string_view line, int64_t number, const Tokenizer& tokenizer,
-                 const ChatLines& chat_lines) {
+                 const OtherLines& others) {
   Answer answer;
   if (is_blank(line)) return answer;
   std::string repaired;
   if (!is_valid_utf8(line)) line = repaired = replace_invalid_utf8(line, &answer.replaced);
   try {
-    std::optional<std::string> chat = chat_lines.answer(line);
-    answer.text = chat ? *std::move(chat) : tokenize_jsonl_line(line, tokenizer);
+    std::optional<std::string> other = others(line);
+    answer.text = other ? *std::move(other) : tokenize_jsonl_line(line, tokenizer);
   } catch (const Error& error) {
     answer.text = fmt::format("{{\"error\":{},\"line\":{}}}", json_quote(error.what()), number);
     answer.failed = true;
@@ -170,8 +170,8 @@ Answer answer_to(std::string_view line, int64_t number, const Tokenizer& tokeniz
 /// Answers lines on all threads, started when there is first more than a task's worth.
 class Answerer {
  public:
-  Answerer(const Tokenizer& tokenizer, const ChatLines& chat_lines)
-      : tokenizer_(tokenizer), chat_lines_(chat_lines) {}
+  Answerer(const Tokenizer& tokenizer, const OtherLines& others)
+      : tokenizer_(tokenizer), others_(others) {}
 
   std::vector<Answer> answer(const std::vector<std::string_view>& lines, int64_t lines_before) {
     std::vector<Answer> answers(lines.size());
@@ -180,7 +180,7 @@ class Answerer {
       const size_t begin = static_cast<size_t>(index) * kLinesPerTask;
       for (size_t i = begin; i < std::min(begin + kLinesPerTask, lines.size()); ++i) {
         const int64_t number = lines_before + static_cast<int64_t>(i) + 1;
-        answers[i] = answer_to(lines[i], number, tokenizer_, chat_lines_);
+        answers[i] = answer_to(lines[i], number, tokenizer_, others_);
       }
     };
     if (num_tasks > 1) {
@@ -194,16 +194,16 @@ class Answerer {
 
  private:
   const Tokenizer& tokenizer_;
-  const ChatLines& chat_lines_;
+  const OtherLines& others_;
   std::optional<ThreadPool> pool_;
 };
 
 }  // namespace
 
 ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer,
-                        const ChatLines& chat_lines, const Log& log) {
+                        const OtherLines& others, const Log& log) {
   LineReader reader(file);
-  Answerer answerer(tokenizer, chat_lines);
+  Answerer answerer(tokenizer, others);
   ExitCode result = ExitCode::kOk;
   bool any_replaced = false;
   int64_t number = 0;
