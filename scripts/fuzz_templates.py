@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the template engine with the reference on random templates and random chats.
 
-Half of the cases are random templates over random contexts (scripts/template_grammar.py), half are
+Half of the cases are random templates over random contexts (template_grammar.py), half are
 random messages and tools through the templates of --templates DIR (*.jinja, whole templates of real
 models, which aren't part of this repository). The reference is the environment that transformers
 compiles chat templates in. A case agrees if both give the same text, or both refuse; where the
@@ -27,6 +27,7 @@ import warnings
 import jinja2
 from transformers.utils import chat_template_utils as reference
 
+from chat_grammar import Chats
 from template_grammar import Grammar
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -56,7 +57,9 @@ def rendered(render):
 
 
 def expect_template(case):
-    return rendered(lambda: reference._compile_jinja_template(case["template"]).render(**case["context"]))
+    return rendered(
+        lambda: reference._compile_jinja_template(case["template"]).render(**case["context"])
+    )
 
 
 def expect_chat(case, template):
@@ -65,10 +68,19 @@ def expect_chat(case, template):
         if message.get("content") is None:
             message["content"] = ""
     messages = [{k: v for k, v in message.items() if v is not None} for message in messages]
-    thinking = {} if case["enable_thinking"] is None else {"enable_thinking": case["enable_thinking"]}
-    return rendered(lambda: reference.render_jinja_template(
-        [messages], tools=case["tools"], chat_template=template,
-        add_generation_prompt=case["add_generation_prompt"], **TOKENS, **thinking)[0][0])
+    thinking = (
+        {} if case["enable_thinking"] is None else {"enable_thinking": case["enable_thinking"]}
+    )
+    return rendered(
+        lambda: reference.render_jinja_template(
+            [messages],
+            tools=case["tools"],
+            chat_template=template,
+            add_generation_prompt=case["add_generation_prompt"],
+            **TOKENS,
+            **thinking,
+        )[0][0]
+    )
 
 
 ADDRESS = re.compile("built-in method", re.I)  # what prints an address is never the same
@@ -93,17 +105,25 @@ def difference(expect, answer, key):
         return None
     if answer.get(key) == text:
         return None
-    return {"expect": text} | ({"got": answer[key]} if key in answer else {"got_error": answer["error"]})
+    return {"expect": text} | (
+        {"got": answer[key]} if key in answer else {"got_error": answer["error"]}
+    )
 
 
 def ask(binary, model, lines, *flags):
     """The answers to lines of `tokenize --jsonl`."""
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    run = subprocess.run([binary, "tokenize", "-q", "-m", model, "--jsonl", "-", *flags],
-                         input=text.encode("utf8", "surrogatepass"), capture_output=True, timeout=600)
+    run = subprocess.run(
+        [binary, "tokenize", "-q", "-m", model, "--jsonl", "-", *flags],
+        input=text.encode("utf8", "surrogatepass"),
+        capture_output=True,
+        timeout=600,
+    )
     answers = [json.loads(line) for line in run.stdout.decode().split("\n")[:-1]]
     if run.returncode not in (0, 1) or len(answers) != len(lines):
-        sys.exit(f"exit code {run.returncode} after {len(answers)} of {len(lines)} answers: {run.stderr.decode()}")
+        sys.exit(
+            f"exit code {run.returncode} after {len(answers)} of {len(lines)} answers: {run.stderr.decode()}"
+        )
     return answers
 
 
@@ -111,10 +131,17 @@ def template_cases(grammar, count):
     return [{"template": grammar.template(), "context": grammar.context()} for _ in range(count)]
 
 
-def chat_cases(grammar, count):
-    r = grammar.rng
-    return [{"messages": grammar.messages(), "tools": grammar.tools(), "add_generation_prompt": r.random() < 0.7,
-             "enable_thinking": r.choice([None, None, True, False])} for _ in range(count)]
+def chat_cases(chats, count):
+    r = chats.rng
+    return [
+        {
+            "messages": chats.messages(),
+            "tools": chats.tools(),
+            "add_generation_prompt": r.random() < 0.7,
+            "enable_thinking": r.choice([None, None, True, False]),
+        }
+        for _ in range(count)
+    ]
 
 
 def parsed_templates(directory):
@@ -139,7 +166,9 @@ def make_model(directory):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--templates", type=pathlib.Path)
@@ -149,7 +178,8 @@ def main():
     warnings.simplefilter("ignore")
     templates = parsed_templates(args.templates) if args.templates else []
     grammar = Grammar(random.Random(args.seed))
-    different, done, refused, chats = [], 0, 0, 0
+    chats = Chats(grammar.rng)
+    different, done, refused, num_chats = [], 0, 0, 0
 
     with tempfile.TemporaryDirectory() as directory:
         model = make_model(directory)
@@ -158,9 +188,14 @@ def main():
             of_chats = templates and (done // BATCH) % 2 == 1
             if of_chats:
                 path, source = templates[(done // BATCH // 2) % len(templates)]
-                cases = chat_cases(grammar, count)
-                answers = ask(args.binary, model, [case | {"parse_special_in_content": True} for case in cases],
-                              "--chat-template", str(path))
+                cases = chat_cases(chats, count)
+                answers = ask(
+                    args.binary,
+                    model,
+                    [case | {"parse_special_in_content": True} for case in cases],
+                    "--chat-template",
+                    str(path),
+                )
                 expects = [lambda case=case: expect_chat(case, source) for case in cases]
             else:
                 path = None
@@ -172,13 +207,17 @@ def main():
                 if found:
                     different.append(({"file": path.name} if path else {}) | case | found)
             refused += sum("error" in answer for answer in answers)
-            chats += count if of_chats else 0
+            num_chats += count if of_chats else 0
             done += count
 
     if args.out:
-        args.out.write_text("".join(json.dumps(case, ensure_ascii=True) + "\n" for case in different))
-    print(f"seed {args.seed}: {done} cases, {chats} of them chats through {len(templates)} templates, "
-          f"{refused} refused, {len(different)} different")
+        args.out.write_text(
+            "".join(json.dumps(case, ensure_ascii=True) + "\n" for case in different)
+        )
+    print(
+        f"seed {args.seed}: {done} cases, {num_chats} of them chats through {len(templates)} templates, "
+        f"{refused} refused, {len(different)} different"
+    )
     return 1 if different else 0
 
 

@@ -1,57 +1,17 @@
-"""Random Jinja templates, contexts and chats for fuzz_templates.py.
+"""Random Jinja templates for fuzz_templates.py.
 
-Expressions are built by the type they should have, so that most templates render; about one in
-twenty places takes any type, so that errors are compared too. What the engine leaves out on purpose
-(template inheritance, integers beyond 64 bits in arithmetic) isn't generated.
+Expressions are built by the type they should have, so that most templates render; now and then a
+place takes any type, so that errors are compared too. What the engine leaves out on purpose
+(template inheritance, arithmetic on integers beyond 64 bits) isn't generated.
 """
 
-WORDS = ["a", "b", "user", "system", "x y", "<think>", "é", "日本語", "𐍈😀", "ß", "A-B", "hello World",
-         "  pad ", "\n", "line\nbreak\n", "\t", "\u00a0", "\u3000w\u3000", "it's", '"q"', "<b>&", "\\", "{x}", "%s", "%d%%", "", "0", "42",
-         "-7", "3.5", "1e3", "\x1c", "\x7f", "\u2028", "\r\n", "cafe\u0301", "x,y,,z", "</tool_call>", "aXbXc", "ж", "Ω"]
-SMALL = [0, 1, 2, 3, 5, 7, 10, -1, -2, 100]
-FLOATS = [0.0, -0.0, 1.0, 0.5, 2.5, -1.5, 1e-05, 1e16, 1e22, 123456.789, 0.1, 3.14159, 1e100]
-KEYS = ["a", "b", "k", "items", "name", "role", "x y", "é"]
+from template_values import FLOATS, KEYS, SMALL, WORDS, Values
 
 
-class Grammar:
+class Grammar(Values):
     def __init__(self, rng):
-        self.rng = rng
+        super().__init__(rng)
         self.locals = []  # names of loop variables, macros' parameters and set variables
-
-    # ---- Values ----
-
-    def value(self, depth=0):
-        r = self.rng
-        kind = r.choice("sssinfbnld" if depth < 3 else "ssinfbn")
-        if kind == "s":
-            return "".join(r.choice(WORDS) for _ in range(r.randint(0, 3)))
-        if kind == "i":
-            return r.choice(SMALL) if r.random() < 0.9 else r.choice([2**53 + 1, -(2**63), 2**70, 2**64])
-        if kind == "f":
-            return r.choice(FLOATS)
-        if kind == "b":
-            return r.random() < 0.5
-        if kind == "n":
-            return None
-        if kind == "l":
-            return [self.value(depth + 1) for _ in range(r.randint(0, 4))]
-        return {r.choice(KEYS): self.value(depth + 1) for _ in range(r.randint(0, 4))}
-
-    def context(self):
-        r = self.rng
-        return {
-            "s": "".join(r.choice(WORDS) for _ in range(r.randint(0, 3))),
-            "t": r.choice(WORDS),
-            "n": r.choice(SMALL),
-            "f": r.choice(FLOATS),
-            "yes": True,
-            "none": None,
-            "words": [r.choice(WORDS) for _ in range(r.randint(0, 5))],
-            "nums": [r.choice(SMALL) for _ in range(r.randint(0, 5))],
-            "rows": [{"name": r.choice(WORDS), "n": r.choice(SMALL), "on": r.random() < 0.5} for _ in range(r.choice([0, 1, 2, 2, 3, 4, 3, 2, 1, 2]))],
-            "d": {k: self.value(1) for k in r.sample(KEYS, r.randint(0, 4))} | {"items": self.value(1)},
-            "any": self.value(),
-        }
 
     # ---- Expressions, as text ----
 
@@ -61,13 +21,27 @@ class Grammar:
         return quote + out.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + quote
 
     def any(self, depth=3):
-        return self.rng.choice([self.str, self.str, self.int, self.float, self.bool, self.list, self.dict])(depth)
+        return self.rng.choice(
+            [self.str, self.str, self.int, self.float, self.bool, self.list, self.dict]
+        )(depth)
 
     def pick(self, depth, wanted, leaves, inner):
         """One of the leaves, or of the inner forms while there is depth left; sometimes anything."""
         r = self.rng
         if r.random() < 0.006:
-            return r.choice(["any", "undef", "undef.x", "none", "d.k", "rows[0].name", "loop.index", "loop.last", "loop.previtem"])
+            return r.choice(
+                [
+                    "any",
+                    "undef",
+                    "undef.x",
+                    "none",
+                    "d.k",
+                    "rows[0].name",
+                    "loop.index",
+                    "loop.last",
+                    "loop.previtem",
+                ]
+            )
         if r.random() < 0.01 and depth > 0:
             return self.any(depth - 1)
         if depth <= 0 or r.random() < 0.25:
@@ -113,7 +87,10 @@ class Grammar:
             lambda: f"({self.list(d)})[{r.randint(-2, 2)}]",
             lambda: f"{self.list(d)} | {r.choice(['first', 'last'])}",
         ]
-        leaves = [lambda: self.literal(r.choice(WORDS)), lambda: r.choice(["s", "t", "rows[0].name", "d.name", "d['items']"] + self.locals)]
+        leaves = [
+            lambda: self.literal(r.choice(WORDS)),
+            lambda: r.choice(["s", "t", "rows[0].name", "d.name", "d['items']"] + self.locals),
+        ]
         return self.pick(depth, str, leaves, inner)
 
     def int(self, depth=3):
@@ -133,7 +110,10 @@ class Grammar:
             lambda: f"{s()} | wordcount",
             lambda: f"({self.list(d)}).{r.choice(['count', 'index'])}({self.any(d)})",
         ]
-        leaves = [lambda: str(r.choice(SMALL)), lambda: r.choice(["n", "nums[0]", "rows[0].n", "nums|length"] + self.locals)]
+        leaves = [
+            lambda: str(r.choice(SMALL)),
+            lambda: r.choice(["n", "nums[0]", "rows[0].n", "nums|length"] + self.locals),
+        ]
         return self.pick(depth, int, leaves, inner)
 
     def float(self, depth=3):
@@ -146,14 +126,40 @@ class Grammar:
             lambda: f"{self.float(d)} | round{r.choice(['', '(1)', '(2)', '(0, ' + self.literal('floor') + ')', '(1, ' + self.literal('ceil') + ')'])}",
             lambda: f"{self.float(d)} | abs",
         ]
-        return self.pick(depth, float, [lambda: repr(abs(r.choice(FLOATS))).replace("+", ""), lambda: "f"], inner)
+        return self.pick(
+            depth, float, [lambda: repr(abs(r.choice(FLOATS))).replace("+", ""), lambda: "f"], inner
+        )
 
     def bool(self, depth=3):
         r = self.rng
         d = depth - 1
-        tests = ["defined", "undefined", "none", "string", "number", "integer", "float", "boolean", "true", "false", "mapping", "iterable",
-                 "sequence", "callable", "lower", "upper", "odd", "even", "escaped", "eq 1", "divisibleby 2", "in words", "equalto 'a'", "gt 2",
-                 "sameas none"]
+        tests = [
+            "defined",
+            "undefined",
+            "none",
+            "string",
+            "number",
+            "integer",
+            "float",
+            "boolean",
+            "true",
+            "false",
+            "mapping",
+            "iterable",
+            "sequence",
+            "callable",
+            "lower",
+            "upper",
+            "odd",
+            "even",
+            "escaped",
+            "eq 1",
+            "divisibleby 2",
+            "in words",
+            "equalto 'a'",
+            "gt 2",
+            "sameas none",
+        ]
         inner = [
             lambda: f"{self.any(d)} {r.choice(['==', '!='])} {self.any(d)}",
             lambda: f"{self.int(d)} {r.choice(['<', '<=', '>', '>=', '==', '!='])} {self.int(d)}",
@@ -167,7 +173,12 @@ class Grammar:
             lambda: f"({self.str(d)}).{r.choice(['startswith', 'endswith'])}({self.str(d)})",
             lambda: f"({self.str(d)}).is{r.choice(['digit', 'alpha', 'alnum', 'space', 'upper', 'lower', 'numeric', 'decimal', 'title', 'ascii'])}()",
         ]
-        return self.pick(depth, bool, [lambda: r.choice(["true", "false", "True", "yes", "undef", "none"])], inner)
+        return self.pick(
+            depth,
+            bool,
+            [lambda: r.choice(["true", "false", "True", "yes", "undef", "none"])],
+            inner,
+        )
 
     def list(self, depth=3):
         r = self.rng
@@ -194,13 +205,22 @@ class Grammar:
             lambda: f"{self.dict(d)} | {r.choice(['items | list', 'dictsort', 'dictsort(true)', 'dictsort(reverse=true)', 'list', 'dictsort(false, ' + self.literal('value') + ')'])}",
             lambda: f"({self.dict(d)}).{r.choice(['items', 'keys', 'values'])}(){r.choice([' | list', ''])}",
         ]
-        return self.pick(depth, list, [lambda: r.choice(["words", "nums", "rows", "[]", "[1, 'a', none]"])], inner)
+        return self.pick(
+            depth,
+            list,
+            [lambda: r.choice(["words", "nums", "rows", "[]", "[1, 'a', none]"])],
+            inner,
+        )
 
     def dict(self, depth=3):
         r = self.rng
         d = depth - 1
         inner = [
-            lambda: "{" + ", ".join(f"{self.literal(r.choice(KEYS))}: {self.any(d)}" for _ in range(r.randint(0, 3))) + "}",
+            lambda: "{"
+            + ", ".join(
+                f"{self.literal(r.choice(KEYS))}: {self.any(d)}" for _ in range(r.randint(0, 3))
+            )
+            + "}",
             lambda: f"dict({r.choice(['a', 'b'])}={self.any(d)})",
             lambda: f"dict(d, k={self.any(d)})",
             lambda: f"({self.dict(d)}).copy()",
@@ -224,10 +244,34 @@ class Grammar:
         return f"{self.open()} {text} {self.close()}"
 
     def text(self):
-        return "".join(self.rng.choice(["x", " ", "\n", "  ", "\n\n", "\t", "text ", "é", "<|im_start|>", "{ ", "}", "%", "\r\n", "- ", "'"]) for _ in range(self.rng.randint(0, 4)))
+        return "".join(
+            self.rng.choice(
+                [
+                    "x",
+                    " ",
+                    "\n",
+                    "  ",
+                    "\n\n",
+                    "\t",
+                    "text ",
+                    "é",
+                    "<|im_start|>",
+                    "{ ",
+                    "}",
+                    "%",
+                    "\r\n",
+                    "- ",
+                    "'",
+                ]
+            )
+            for _ in range(self.rng.randint(0, 4))
+        )
 
     def body(self, depth):
-        return "".join(self.text() + self.node(depth) for _ in range(self.rng.randint(1, 3))) + self.text()
+        return (
+            "".join(self.text() + self.node(depth) for _ in range(self.rng.randint(1, 3)))
+            + self.text()
+        )
 
     def scoped(self, names, depth):
         before = len(self.locals)
@@ -242,118 +286,178 @@ class Grammar:
             dash = lambda: r.choice(["", "", "-", "+"])
             last = r.choice(["", "", "", "", " | e", " | safe"])
             shown = self.any()
-            return "{{" + dash() + " " + (f"({shown}){last}" if last else shown) + " " + r.choice(["", "", "-"]) + "}}"
+            return (
+                "{{"
+                + dash()
+                + " "
+                + (f"({shown}){last}" if last else shown)
+                + " "
+                + r.choice(["", "", "-"])
+                + "}}"
+            )
         d = depth - 1
-        kind = r.choice(["if", "if", "for", "for", "for", "set", "set", "setblock", "macro", "call", "filter", "with", "raw", "comment", "ns", "generation", "break", "raise", "recursive"])
+        kind = r.choice(
+            [
+                "if",
+                "if",
+                "for",
+                "for",
+                "for",
+                "set",
+                "set",
+                "setblock",
+                "macro",
+                "call",
+                "filter",
+                "with",
+                "raw",
+                "comment",
+                "ns",
+                "generation",
+                "break",
+                "raise",
+                "recursive",
+            ]
+        )
         t = self.tag
         if kind == "if":
             middle = t(f"elif {self.bool()}") + self.body(d) if r.random() < 0.4 else ""
             last = t("else") + self.body(d) if r.random() < 0.5 else ""
             return t(f"if {self.bool()}") + self.body(d) + middle + last + t("endif")
         if kind == "for":
-            target, source, names = r.choice([("v", self.list(), ["v"]), ("v", self.list(), ["v", "loop.index", "loop.index0", "loop.revindex", "loop.length", "loop.first"]),
-                                              ("k, v", f"({self.dict(1)}).items()", ["k", "v"]), ("k, v", f"{self.dict(1)} | items", ["k", "v"]), ("v", self.dict(1), ["v"]), ("v", self.str(1), ["v"])])
+            target, source, names = r.choice(
+                [
+                    ("v", self.list(), ["v"]),
+                    (
+                        "v",
+                        self.list(),
+                        [
+                            "v",
+                            "loop.index",
+                            "loop.index0",
+                            "loop.revindex",
+                            "loop.length",
+                            "loop.first",
+                        ],
+                    ),
+                    ("k, v", f"({self.dict(1)}).items()", ["k", "v"]),
+                    ("k, v", f"{self.dict(1)} | items", ["k", "v"]),
+                    ("v", self.dict(1), ["v"]),
+                    ("v", self.str(1), ["v"]),
+                ]
+            )
             when = f" if {self.bool(1)}" if r.random() < 0.2 else ""
             last = t("else") + self.body(d) if r.random() < 0.2 else ""
             return t(f"for {target} in {source}{when}") + self.scoped(names, d) + last + t("endfor")
         if kind == "break":
-            return t(f"for v in {self.list(1)}") + self.text() + t(f"if {self.bool(1)}") + t(r.choice(["break", "continue"])) + t("endif") + self.scoped(["v"], d) + t("endfor")
+            return (
+                t(f"for v in {self.list(1)}")
+                + self.text()
+                + t(f"if {self.bool(1)}")
+                + t(r.choice(["break", "continue"]))
+                + t("endif")
+                + self.scoped(["v"], d)
+                + t("endfor")
+            )
         if kind == "set":
             name = r.choice(["u", "w", "y"])
             return t(f"set {name} = {self.any()}") + "{{ " + name + " }}"
         if kind == "setblock":
-            return t("set u" + r.choice(["", " | upper", " | trim"])) + self.body(d) + t("endset") + "{{ u }}"
+            return (
+                t("set u" + r.choice(["", " | upper", " | trim"]))
+                + self.body(d)
+                + t("endset")
+                + "{{ u }}"
+            )
         if kind == "ns":
-            return t("set ns = namespace(c=0, s='')") + t(f"for v in {self.list(1)}") + t("set ns.c = ns.c + 1") + t(f"set ns.s = ns.s ~ {self.str(1)}") + t("endfor") + "{{ ns.c }}{{ ns.s }}"
+            return (
+                t("set ns = namespace(c=0, s='')")
+                + t(f"for v in {self.list(1)}")
+                + t("set ns.c = ns.c + 1")
+                + t(f"set ns.s = ns.s ~ {self.str(1)}")
+                + t("endfor")
+                + "{{ ns.c }}{{ ns.s }}"
+            )
         if kind == "macro":
-            call = r.choice([f"m({self.any(1)})", f"m({self.any(1)}, {self.any(1)})", f"m(b={self.any(1)})", "m()", f"m({self.any(1)}) | upper", f"m({self.any(1)}) | length"])
-            return t(r.choice(["macro m(a, b='z')", "macro m(a, b=n)", "macro m(a=1, b=s)"])) + self.scoped(["a", "b"], d) + t("endmacro") + "{{ " + call + " }}"
+            call = r.choice(
+                [
+                    f"m({self.any(1)})",
+                    f"m({self.any(1)}, {self.any(1)})",
+                    f"m(b={self.any(1)})",
+                    "m()",
+                    f"m({self.any(1)}) | upper",
+                    f"m({self.any(1)}) | length",
+                ]
+            )
+            return (
+                t(r.choice(["macro m(a, b='z')", "macro m(a, b=n)", "macro m(a=1, b=s)"]))
+                + self.scoped(["a", "b"], d)
+                + t("endmacro")
+                + "{{ "
+                + call
+                + " }}"
+            )
         if kind == "call":
-            given, call = r.choice([("", "call w(1)"), ("a", "call(q) w(s)"), ("a, 2", "call(q, p) w(n)"), ("p=a", "call(q=1, p=2) w(n)"), ("", "call(q) w(1)")])
-            return t("macro w(a)") + "<{{ caller(" + given + ") }}>" + t("endmacro") + t(call) + self.scoped(["q"] if "(q" in call else [], d) + t("endcall")
+            given, call = r.choice(
+                [
+                    ("", "call w(1)"),
+                    ("a", "call(q) w(s)"),
+                    ("a, 2", "call(q, p) w(n)"),
+                    ("p=a", "call(q=1, p=2) w(n)"),
+                    ("", "call(q) w(1)"),
+                ]
+            )
+            return (
+                t("macro w(a)")
+                + "<{{ caller("
+                + given
+                + ") }}>"
+                + t("endmacro")
+                + t(call)
+                + self.scoped(["q"] if "(q" in call else [], d)
+                + t("endcall")
+            )
         if kind == "filter":
-            return t("filter " + r.choice(["upper", "trim", "indent(2)", "replace('x', 'y')", "e"])) + self.body(d) + t("endfilter")
+            return (
+                t("filter " + r.choice(["upper", "trim", "indent(2)", "replace('x', 'y')", "e"]))
+                + self.body(d)
+                + t("endfilter")
+            )
         if kind == "with":
-            return t(f"with u = {self.any(1)}, q = {self.any(1)}") + self.scoped(["u", "q"], d) + t("endwith")
+            return (
+                t(f"with u = {self.any(1)}, q = {self.any(1)}")
+                + self.scoped(["u", "q"], d)
+                + t("endwith")
+            )
         if kind == "raw":
             dash = lambda: r.choice(["", "-"])
-            return "{%" + dash() + " raw " + dash() + "%}" + r.choice(["{{ x }}", "{% if %}", " \n ", "{# #}"]) + "{%" + dash() + " endraw " + dash() + "%}"
+            return (
+                "{%"
+                + dash()
+                + " raw "
+                + dash()
+                + "%}"
+                + r.choice(["{{ x }}", "{% if %}", " \n ", "{# #}"])
+                + "{%"
+                + dash()
+                + " endraw "
+                + dash()
+                + "%}"
+            )
         if kind == "comment":
             return "{#" + r.choice(["", "-"]) + " {{ x }} \n" + r.choice(["", "-"]) + "#}"
         if kind == "generation":
             return t("generation") + self.body(d) + t("endgeneration")
         if kind == "raise":
-            return t(f"if {self.bool(1)}") + "{{ raise_exception(" + self.str(1) + ") }}" + t("endif")
-        return t("for v in [{'n': 1, 'c': [{'n': 2, 'c': []}]}, {'n': 3, 'c': []}] recursive") + "{{ v.n }}{{ loop.depth }}[{{ loop(v.c) }}]" + t("endfor")
+            return (
+                t(f"if {self.bool(1)}") + "{{ raise_exception(" + self.str(1) + ") }}" + t("endif")
+            )
+        return (
+            t("for v in [{'n': 1, 'c': [{'n': 2, 'c': []}]}, {'n': 3, 'c': []}] recursive")
+            + "{{ v.n }}{{ loop.depth }}[{{ loop(v.c) }}]"
+            + t("endfor")
+        )
 
     def template(self):
         self.locals = []
         return self.body(3)
-
-    # ---- Chats ----
-
-    def content(self):
-        r = self.rng
-        if r.random() < 0.12:
-            return [{"type": "text", "text": "".join(r.choice(WORDS) for _ in range(2))} for _ in range(r.randint(1, 3))]
-        if r.random() < 0.1:
-            return "<think>\n" + r.choice(WORDS) + "\n</think>\n\n" + r.choice(WORDS)
-        if r.random() < 0.05:
-            return "<tool_response>\n" + r.choice(WORDS) + "\n</tool_response>"
-        return "".join(r.choice(WORDS) for _ in range(r.randint(0, 5)))
-
-    def tool_call(self):
-        r = self.rng
-        arguments = {r.choice(KEYS): self.value(1) for _ in range(r.randint(0, 3))}
-        if r.random() < 0.2:
-            arguments = '{"a": 1}'
-        function = {"name": r.choice(["get_weather", "f", "日"]), "arguments": arguments}
-        if r.random() < 0.15:
-            return function
-        return {"id": "call_%05d" % r.randint(0, 99999), "type": "function", "function": function}
-
-    def message(self, role):
-        r = self.rng
-        message = {"role": role, "content": self.content()}
-        if role == "assistant":
-            if r.random() < 0.3:
-                message["tool_calls"] = [self.tool_call() for _ in range(r.randint(1, 2))]
-                if r.random() < 0.5:
-                    message["content"] = ""
-            if r.random() < 0.2:
-                message[r.choice(["reasoning_content", "reasoning", "thinking"])] = r.choice(WORDS)
-        if role == "tool":
-            message |= r.choice([{}, {"tool_call_id": "call_00001"}, {"name": "get_weather"}])
-            if r.random() < 0.2:
-                message["content"] = self.value(1) if self.value(1) is not None else ""
-                if message["content"] is None:
-                    message["content"] = ""
-        if r.random() < 0.05:
-            message[r.choice(["name", "extra", "tool_calls", "thinking"])] = None
-        return message
-
-    def messages(self):
-        r = self.rng
-        roles = ["system"] if r.random() < 0.4 else []
-        if r.random() < 0.8:  # turns as templates expect them
-            for _ in range(r.randint(1, 4)):
-                roles += ["user"] + r.choice([["assistant"], ["assistant"], ["assistant", "tool", "assistant"], ["assistant", "tool", "tool", "assistant"], []])
-            if r.random() < 0.5 and roles[-1] == "assistant":
-                roles.pop()
-        else:
-            roles += [r.choice(["user", "assistant", "system", "tool", "developer", "ipython"]) for _ in range(r.randint(1, 5))]
-        return [self.message(role) for role in roles or ["user"]]
-
-    def tools(self):
-        r = self.rng
-        if r.random() < 0.6:
-            return None
-        tools = []
-        for _ in range(r.randint(0 if r.random() < 0.1 else 1, 2)):
-            properties = {k: {"type": r.choice(["string", "integer", ["string", "null"], "array"]), "description": r.choice(WORDS)} | r.choice([{}, {"enum": ["a", "b"]}, {"default": self.value(2)}, {"items": {"type": "string"}}])
-                          for k in r.sample(KEYS, r.randint(0, 3))}
-            function = {"name": r.choice(["get_weather", "f"]), "description": "".join(r.choice(WORDS) for _ in range(3)), "parameters": {"type": "object", "properties": properties, "required": list(properties)[:1]}}
-            if r.random() < 0.2:
-                function["return"] = {"type": "string"}
-            tools.append({"type": "function", "function": function})
-        return tools

@@ -186,6 +186,18 @@ TEST_CASE("V5: an endless thought ends within the budget") {
   }
 }
 
+TEST_CASE("chat: a budget and tools in a chat, and /set changes the budget") {
+  LLM_SKIP_WITHOUT_DATA("think-budget-chat");
+  const std::string model = thinking_model("think-budget-chat");
+  const LlmResult r = run_llm({"chat", "-m", model, "--show-thinking", "--think-budget", "2"},
+                              "hi\n/set think-budget unlimited\n/regen\n");
+  CHECK(r.exit_code == 0);
+  CHECK(r.out == "Done\nDone\n");
+  CHECK(contains(r.err, "ended at its budget of 2 tokens"));
+  CHECK(contains(r.err, "think-budget unlimited"));
+  CHECK(contains(r.err, "Hello"));
+}
+
 TEST_CASE("the built-in model calls tools, thinks and keeps to a budget") {
   const std::string tools = tools_file("tools-tiny");
   for (const char* think : {"on", "off"}) {

@@ -78,7 +78,7 @@ TEST_CASE("json.dumps formats") {
   format.sort_keys = true;
   format.ensure_ascii = true;
   CHECK(to_json(value, format).str() ==
-        "{\n  \"a\": \"\\u00e9\x7f\\u2028/<\",\n  \"b\": [\n    1,\n    {\n      \"c\": []\n"
+        "{\n  \"a\": \"\\u00e9\\u007f\\u2028/<\",\n  \"b\": [\n    1,\n    {\n      \"c\": []\n"
         "    }\n  ]\n}");
   CHECK_THROWS_AS(to_json(Value()), ValueError);
 }

@@ -200,7 +200,8 @@ void ChatSession::answer() {
 /// Says whose result the next message is.
 void ChatSession::say_open_call() const {
   const std::vector<std::string> open = conversation_.open_calls();
-  if (!open.empty()) log_->info("(the next message is the result of {})", open.front());
+  if (!open.empty())
+    log_->info("(the next message is the result of {})", escape_controls(open.front()));
 }
 
 void ChatSession::keep_answer(const RunResult& result) {

@@ -167,6 +167,7 @@ void ChatSession::command_load(const std::string& path) {
   conversation_ = std::move(loaded);
   log_->info("{} loaded from {}{}", counted(conversation_.num_messages(), "message"), path,
              conversation_.awaits_answer() ? "; /regen answers the last one" : "");
+  say_open_call();
 }
 
 void ChatSession::command_regen() {
