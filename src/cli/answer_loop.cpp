@@ -1,11 +1,10 @@
 #include "cli/answer_loop.h"
 
-#include <chrono>
+#include <utility>
 
 #include "cli/counted.h"
 #include "cli/output.h"
 #include "cli/terminal_text.h"
-#include "engine/loop_guard.h"
 #include "engine/session.h"
 
 namespace llm {
@@ -37,33 +36,6 @@ class PrefillProgress {
   bool on_;
   bool shown_ = false;
 };
-
-/// Takes the ids that came since the last time, counted by num_taken. True where one of them ends
-/// the answer by what it says; ids that a step gave after that one are not part of the answer.
-bool take_ids(const Sequence& sequence, AnswerStream& answer, AnswerPrinter& printer,
-              LoopGuard* guard, int64_t& num_taken) {
-  while (num_taken < sequence.output_length()) {
-    const int32_t id = sequence.output_ids()[static_cast<size_t>(num_taken++)];
-    if (!sequence.stops_at(id)) printer.print(answer.push(id));  // a stop id has no text
-    if (answer.stopped() || (guard != nullptr && guard->push(id))) return true;
-  }
-  return false;
-}
-
-void fill_result(RunResult& result, const AnswerStream& answer, const Sequence& sequence,
-                 int64_t num_ids) {
-  result.content = answer.content();
-  result.reasoning = answer.reasoning();
-  result.tool_calls = answer.tool_calls();
-  result.tool_problems = answer.tool_problems();
-  result.reasoning_tokens = answer.reasoning_tokens();
-  result.cached_tokens = sequence.num_prefix_cached_tokens();
-  result.prompt_ids.assign(sequence.prompt_ids().begin(), sequence.prompt_ids().end());
-  result.num_proposed = sequence.num_proposed();
-  result.num_accepted = sequence.num_accepted();
-  const auto ids = sequence.output_ids().first(static_cast<size_t>(num_ids));
-  result.ids.assign(ids.begin(), ids.end());
-}
 
 }  // namespace
 
@@ -123,49 +95,80 @@ std::shared_ptr<ThinkBudget> limit_thought(Request& request, const std::optional
   return budget;
 }
 
+AnswerCollector::AnswerCollector(std::shared_ptr<const Sequence> sequence, AnswerStream& answer,
+                                 AnswerPrinter& printer, const AnswerRun& run)
+    : sequence_(std::move(sequence)),
+      answer_(&answer),
+      printer_(&printer),
+      budget_(run.budget),
+      start_(Clock::now()) {
+  if (run.loop_guard) guard_.emplace();
+}
+
+bool AnswerCollector::take() {
+  if (!first_ && !sequence_->in_prefill()) first_ = Clock::now();
+  if (num_taken_ < sequence_->output_length()) last_ = Clock::now();
+  while (num_taken_ < sequence_->output_length()) {
+    const int32_t id = sequence_->output_ids()[static_cast<size_t>(num_taken_++)];
+    if (!sequence_->stops_at(id)) printer_->print(answer_->push(id));  // a stop id has no text
+    if (answer_->stopped() || (guard_ && guard_->push(id))) return true;
+  }
+  return false;
+}
+
+FinishReason AnswerCollector::own_reason() const {
+  return answer_->stopped() ? FinishReason::kStop : FinishReason::kLength;
+}
+
+RunResult AnswerCollector::finish() {
+  printer_->print(answer_->finish());
+  printer_->end(answer_->tool_calls());
+  RunResult result;
+  if (first_) result.prefill = seconds_between(start_, *first_);
+  if (num_taken_ > 0) result.ttft = result.prefill;
+  if (num_taken_ > 1) {
+    result.tpot = seconds_between(*first_, last_) / static_cast<double>(num_taken_ - 1);
+  }
+  if (guard_) result.repetition = guard_->found();
+  result.finish_reason = sequence_->finish_reason();
+  if (answer_->stopped() || result.repetition) result.finish_reason = own_reason();
+  result.tool_calls = answer_->tool_calls();
+  if (result.finish_reason == FinishReason::kStop && !result.tool_calls.empty()) {
+    result.finish_reason = FinishReason::kToolCalls;
+  }
+  result.budget_spent = budget_ && budget_->spent();
+  result.content = answer_->content();
+  result.reasoning = answer_->reasoning();
+  result.tool_problems = answer_->tool_problems();
+  result.reasoning_tokens = answer_->reasoning_tokens();
+  result.cached_tokens = sequence_->num_prefix_cached_tokens();
+  result.num_proposed = sequence_->num_proposed();
+  result.num_accepted = sequence_->num_accepted();
+  const auto ids = sequence_->output_ids().first(static_cast<size_t>(num_taken_));
+  result.ids.assign(ids.begin(), ids.end());
+  result.prompt_ids.assign(sequence_->prompt_ids().begin(), sequence_->prompt_ids().end());
+  return result;
+}
+
 RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequence,
                      AnswerStream& answer, AnswerPrinter& printer, const AnswerRun& run) {
   PrefillProgress progress(run.show_progress);
-  LoopGuard guard;
-  RunResult result;
-  const Clock::time_point start = Clock::now();
-  Clock::time_point first = start, last = start;
-  int64_t num_taken = 0;  // ids of the answer that were looked at
+  AnswerCollector collector(sequence, answer, printer, run);
+  bool interrupted = false;
   while (!sequence->finished()) {
     if (run.interrupted && run.interrupted()) {
-      result.interrupted = true;
+      interrupted = true;
       engine.finish(*sequence, FinishReason::kStop);
       break;
     }
-    const bool in_prefill = sequence->in_prefill();
     engine.step();
     progress.show(*sequence);
-    if (in_prefill && !sequence->in_prefill()) {
-      progress.clear();
-      first = Clock::now();
-      result.prefill = seconds_between(start, first);
-    }
-    if (num_taken < sequence->output_length()) last = Clock::now();
-    if (take_ids(*sequence, answer, printer, run.loop_guard ? &guard : nullptr, num_taken)) {
-      engine.finish(*sequence, answer.stopped() ? FinishReason::kStop : FinishReason::kLength);
-      break;
-    }
+    if (!sequence->in_prefill()) progress.clear();
+    if (collector.take()) engine.finish(*sequence, collector.own_reason());
   }
   progress.clear();
-  printer.print(answer.finish());
-  printer.end(answer.tool_calls());
-  if (num_taken > 0) result.ttft = result.prefill;
-  if (num_taken > 1) {
-    result.tpot = seconds_between(first, last) / static_cast<double>(num_taken - 1);
-  }
-  result.finish_reason = answer.stopped() ? FinishReason::kStop : sequence->finish_reason();
-  if (result.finish_reason == FinishReason::kStop && !answer.tool_calls().empty()) {
-    result.finish_reason = FinishReason::kToolCalls;
-  }
-  result.repetition = guard.found();
-  if (guard.found()) result.finish_reason = FinishReason::kLength;
-  result.budget_spent = run.budget && run.budget->spent();
-  fill_result(result, answer, *sequence, num_taken);
+  RunResult result = collector.finish();
+  result.interrupted = interrupted;
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Runs one request to its end, sending the answer on as its text becomes certain.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "cli/run_report.h"
 #include "engine/answer_stream.h"
 #include "engine/engine.h"
+#include "engine/loop_guard.h"
 #include "engine/think_budget.h"
 #include "model/decoder.h"
 
@@ -56,6 +58,36 @@ struct AnswerRun {
 /// limit or a tokenizer. `answer` outlives it.
 std::shared_ptr<ThinkBudget> limit_thought(Request& request, const std::optional<int64_t>& limit,
                                            const Tokenizer* tokenizer, const AnswerStream& answer);
+
+/// Takes one answer's ids as steps give them, and makes them the result.
+class AnswerCollector {
+ public:
+  /// Stream and printer outlive the collector. The request counts as accepted now.
+  AnswerCollector(std::shared_ptr<const Sequence> sequence, AnswerStream& answer,
+                  AnswerPrinter& printer, const AnswerRun& run);
+
+  /// After a step. True where what the new ids say ends the answer; ids that the same step gave
+  /// after that are no part of it.
+  bool take();
+  /// With what the engine is to end the sequence then.
+  FinishReason own_reason() const;
+
+  /// When no more ids come. All of the result but interrupted and decode_bytes.
+  RunResult finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::shared_ptr<const Sequence> sequence_;
+  AnswerStream* answer_;
+  AnswerPrinter* printer_;
+  std::shared_ptr<const ThinkBudget> budget_;
+  std::optional<LoopGuard> guard_;
+  int64_t num_taken_ = 0;
+  Clock::time_point start_;
+  std::optional<Clock::time_point> first_;  // the prompt was complete
+  Clock::time_point last_;
+};
 
 /// Steps the engine, which has no other work, until the sequence is finished, interrupted, or
 /// repeats itself, and fills all of the result but decode_bytes.

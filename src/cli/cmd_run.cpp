@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/counted.h"
 #include "cli/output.h"
+#include "cli/run_jsonl.h"
 #include "cli/run_options.h"
 #include "cli/run_prompt.h"
 #include "cli/run_report.h"
@@ -107,11 +108,6 @@ void print_ids(const RunResult& result) {
                            fmt::join(result.ids, " ")));
 }
 
-RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed) {
-  return {std::string(backend.name()), backend.isa(), std::string(name_of(backend.act())),
-          kv_dtype == DType::kF32 ? "f32" : "bf16", seed};
-}
-
 EngineOptions engine_options(const RunOptions& options, int64_t context, int64_t prompt_tokens) {
   EngineOptions result{.scheduler = {.context = context, .max_num_seqs = 1},
                        .num_cache_tokens = context,
@@ -128,6 +124,7 @@ ExitCode run(RunOptions& options) {
   check_run_options(options);
   const Log log = options.common.log();
   repair_texts(options.answer, log);
+  if (options.jsonl) return run_jsonl(options, log);
   if (!computes(options) && (!options.trace_shapes || options.logits_out)) {
     refuse("--device shape computes nothing: use it with --trace-shapes, without --logits-out");
   }

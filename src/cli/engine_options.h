@@ -19,10 +19,15 @@ struct EngineFlags {
   std::optional<std::string> draft;  // a model, or "ngram"
   std::optional<int64_t> spec_k;
   bool no_prefix_cache = false;
+  std::optional<int64_t> max_num_seqs;
+  std::optional<int64_t> kv_blocks;
 };
 
 /// --draft, --spec-k, --no-prefix-cache.
 void add_engine_options(CLI::App& app, EngineFlags& flags);
+
+/// --max-num-seqs, --kv-blocks: where there are many requests.
+void add_batch_options(CLI::App& app, EngineFlags& flags);
 
 /// Refuses (exit code 2) options without the one they belong to.
 void check_engine_options(const EngineFlags& flags);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
@@ -31,6 +32,41 @@ void add_input_options(CLI::App& app, RunOptions& o) {
   add_template_options(app, o.answer);
 }
 
+void add_jsonl_options(CLI::App& app, RunOptions& o) {
+  begin_section(app, "Many requests at once");
+  refuse_empty(add_text(
+      app, "--jsonl", o.jsonl, "IN",
+      "Answer every line of a file (`-`: stdin), {\"prompt\"|\"messages\"|\"token_ids\", \"id\"?, "
+      "\"tools\"?, \"think\"?, \"max_tokens\"?, \"temperature\"?, \"top_k\"?, \"top_p\"?, "
+      "\"min_p\"?, the penalties, \"stop\"?, \"seed\"?, \"ignore_eos\"?}, with the object of "
+      "--json and the id; the other options say what a line leaves open"));
+  refuse_empty(add_text(app, "-o,--out", o.out, "OUT", "Write there instead of stdout"));
+  app.add_flag("--resume", o.resume, "Go on: skip the ids that OUT has already");
+  add_batch_options(app, o.engine);
+}
+
+void check_jsonl_options(const RunOptions& o) {
+  const auto needs_jsonl = [&](bool given, const char* flag) {
+    if (given && !o.jsonl) refuse("{} goes with --jsonl", flag);
+  };
+  needs_jsonl(o.out.has_value(), "--out");
+  needs_jsonl(o.resume, "--resume");
+  needs_jsonl(o.engine.max_num_seqs.has_value(), "--max-num-seqs");
+  needs_jsonl(o.engine.kv_blocks.has_value(), "--kv-blocks");
+  if (o.resume && !o.out) refuse("--resume goes with --out");
+  if (!o.jsonl) return;
+  for (const auto& [flag, given] :
+       {std::pair("a prompt (PROMPT or -f)", o.prompt || o.file),
+        std::pair("--messages", o.messages.has_value()),
+        std::pair("--token-ids", o.token_ids.has_value()),
+        std::pair("--tools", o.answer.tools.has_value()),
+        std::pair("--show-thinking", o.show_thinking), std::pair("--stats", o.stats),
+        std::pair("--logits-out", o.logits_out.has_value()),
+        std::pair("--trace-shapes", o.trace_shapes)}) {
+    if (given) refuse("--jsonl and {} can't be used together: leave one of them out", flag);
+  }
+}
+
 void add_output_options(CLI::App& app, RunOptions& o) {
   begin_section(app, "Output");
   app.add_flag("--show-thinking", o.show_thinking,
@@ -52,6 +88,7 @@ void refuse_together(bool a, const char* a_name, bool b, const char* b_name) {
 
 void add_run_options(CLI::App& app, RunOptions& options) {
   add_input_options(app, options);
+  add_jsonl_options(app, options);
   add_stop_options(app, options.answer);
   app.add_flag("--ignore-eos", options.ignore_eos, "Go on after the model's end-of-answer tokens");
   add_output_options(app, options);
@@ -64,6 +101,7 @@ void add_run_options(CLI::App& app, RunOptions& options) {
 void check_run_options(RunOptions& o) {
   check_answer_options(o.answer);
   check_engine_options(o.engine);
+  check_jsonl_options(o);
   if (o.messages == "-") refuse("--messages -: expected a file (/dev/stdin is one)");
   const bool text = o.prompt || o.file;
   refuse_together(text, "a prompt (PROMPT or -f)", o.messages.has_value(), "--messages");

@@ -32,6 +32,11 @@ struct RunOptions {
   bool keep_newline = false;
   bool strip_newline = false;
 
+  // Many requests
+  std::optional<std::string> jsonl;  // file of requests
+  std::optional<std::string> out;    // file of answers
+  bool resume = false;
+
   bool ignore_eos = false;
 
   // What to report

@@ -29,6 +29,11 @@ std::string per_second(double amount, std::optional<double> seconds) {
 
 }  // namespace
 
+RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed) {
+  return {std::string(backend.name()), backend.isa(), std::string(name_of(backend.act())),
+          kv_dtype == DType::kF32 ? "f32" : "bf16", seed};
+}
+
 std::string run_json(const RunResult& result, const RunInfo& info, bool with_prompt_ids) {
   Json object;
   object["content"] = result.content;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/backend.h"
 #include "engine/loop_guard.h"
 #include "engine/sequence.h"
 #include "text/tool_calls.h"
@@ -20,6 +21,8 @@ struct RunInfo {
   std::string kv_dtype;
   uint64_t seed = 0;
 };
+
+RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed);
 
 /// A finished answer. Times in seconds.
 struct RunResult {

@@ -15,6 +15,7 @@
 
 #include "base/descriptor_io.h"
 #include "base/thread_pool.h"
+#include "cli/line_reader.h"
 #include "cli/output.h"
 #include "io/json.h"
 #include "text/utf8.h"
@@ -22,64 +23,7 @@
 namespace llm {
 namespace {
 
-constexpr size_t kInputBlock = 1 << 16;
-constexpr size_t kBatchBytes = 1 << 20;  // read ahead at most, but for a longer line
 constexpr size_t kLinesPerTask = 16;
-
-/// The lines of a file ("-": stdin), as many at once as are there.
-class LineReader {
- public:
-  explicit LineReader(const std::string& file) : file_(file) {
-    if (file == "-") return;
-    fd_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd_ < 0) refuse("--jsonl {}: {}", file, std::strerror(errno));
-  }
-  ~LineReader() {
-    if (fd_ != STDIN_FILENO) ::close(fd_);
-  }
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
-
-  /// Waits for a line and takes all that are there by then; false at the end. The last line needs
-  /// no line end. The lines are valid until the next call.
-  bool next(std::vector<std::string_view>& lines) {
-    lines.clear();
-    buffer_.erase(0, taken_);
-    size_t end = std::string::npos;  // of the last whole line
-    while (!at_end_ &&
-           (end == std::string::npos || (buffer_.size() < kBatchBytes && data_waits(fd_)))) {
-      const size_t old_size = buffer_.size();
-      read_block();
-      const size_t last = std::string_view(buffer_).substr(old_size).rfind('\n');
-      if (last != std::string_view::npos) end = old_size + last;
-    }
-    taken_ = end != std::string::npos ? end + 1 : buffer_.size();
-    std::string_view text = std::string_view(buffer_).substr(0, taken_);
-    while (!text.empty()) {
-      const size_t length = std::min(text.find('\n'), text.size());
-      lines.push_back(text.substr(0, length));
-      text.remove_prefix(std::min(length + 1, text.size()));
-    }
-    return !lines.empty();
-  }
-
- private:
-  void read_block() {
-    const size_t old_size = buffer_.size();
-    buffer_.resize(old_size + kInputBlock);
-    const ssize_t got = read_some(fd_, buffer_.data() + old_size, kInputBlock);
-    if (got < 0 && errno == EISDIR) refuse("--jsonl {}: is a folder, not a file", file_);
-    if (got < 0) fail("--jsonl {}: {}", file_, std::strerror(errno));
-    buffer_.resize(old_size + static_cast<size_t>(got));
-    at_end_ = got == 0;
-  }
-
-  std::string file_;
-  int fd_ = STDIN_FILENO;
-  bool at_end_ = false;
-  std::string buffer_;
-  size_t taken_ = 0;  // bytes of buffer_ that are in the lines of the last call
-};
 
 void check_keys(const JsonValue& request, std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : request.object) {
@@ -202,7 +146,7 @@ class Answerer {
 
 ExitCode tokenize_jsonl(const std::string& file, const Tokenizer& tokenizer,
                         const OtherLines& others, const Log& log) {
-  LineReader reader(file);
+  LineReader reader("--jsonl", file);
   Answerer answerer(tokenizer, others);
   ExitCode result = ExitCode::kOk;
   bool any_replaced = false;

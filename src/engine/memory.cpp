@@ -127,6 +127,14 @@ int64_t available_memory() {
   return std::min({system_available(), cgroup_available(), address_space_available()});
 }
 
+int64_t plan_cache_tokens(int64_t context, int64_t max_num_seqs, int64_t kv_bytes_per_token,
+                          int64_t available_bytes) {
+  const double share = static_cast<double>(available_bytes) * kShareForCache;
+  const double fits = share / static_cast<double>(kv_bytes_per_token);
+  const double wanted = static_cast<double>(context) * static_cast<double>(max_num_seqs);
+  return std::max(context, static_cast<int64_t>(std::min(wanted, fits)));
+}
+
 int64_t plan_context(const ContextRequest& request, const ModelConfig& config, const Log& log) {
   LLM_CHECK(request.kv_bytes_per_token > 0);
   const int64_t context =

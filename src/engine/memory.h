@@ -31,4 +31,9 @@ struct ContextRequest {
 /// goes beyond the model's maximum, which then holds.
 int64_t plan_context(const ContextRequest& request, const ModelConfig& config, const Log& log);
 
+/// Tokens that the cache holds over all sequences: for max_num_seqs whole contexts, or what the
+/// memory holds if that is less.
+int64_t plan_cache_tokens(int64_t context, int64_t max_num_seqs, int64_t kv_bytes_per_token,
+                          int64_t available_bytes);
+
 }  // namespace llm

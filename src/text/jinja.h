@@ -3,9 +3,9 @@
 // That is jinja2's immutable sandbox with trim_blocks and lstrip_blocks, the loop controls, the
 // `generation` tag, transformers' own tojson, and no autoescape. Not supported: other templates
 // (include, import, extends) and the filters filesizeformat, pprint, random, striptags, urlize,
-// wordwrap and xmlattr. Different from there: arithmetic on integers beyond 64 bits is an error; `e`
-// and `safe` give plain text, which `+` doesn't escape again; upper and lower case are known for
-// Latin, Greek, Cyrillic and Armenian. scripts/fuzz_templates.py compares the rest.
+// wordwrap and xmlattr. Different from there: arithmetic on integers beyond 64 bits is an error;
+// `e` and `safe` give plain text, which `+` doesn't escape again; upper and lower case are known
+// for Latin, Greek, Cyrillic and Armenian. scripts/fuzz_templates.py compares the rest.
 #pragma once
 
 #include <memory>
