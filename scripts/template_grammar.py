@@ -7,6 +7,8 @@ place takes any type, so that errors are compared too. What the engine leaves ou
 
 from template_values import FLOATS, KEYS, SMALL, WORDS, Values
 
+NAMES = [key for key in KEYS if key != "items"]  # a dict that lacks "items" has its method there
+
 
 class Grammar(Values):
     def __init__(self, rng):
@@ -82,7 +84,7 @@ class Grammar(Values):
             lambda: f"{self.literal(r.choice(['%s', '%r|', '%s-%s', '%5s', '%-5s|', '%05d', '%.2f', '%x', '%%', '%(a)s', '%3d', '%e', '%g']))} % {r.choice([self.any(d), '(' + self.any(d) + ', ' + self.any(d) + ')'])}",
             lambda: f"{self.literal(r.choice(['{}', '{0}{0}', '{!r}', '{:>5}', '{:05.1f}', '{a}', '{{}}', '{:,}', '{:^7}|']))}.format({self.any(d)}{r.choice(['', ', a=' + self.any(d)])})",
             lambda: f"{self.literal(r.choice(['%s!', '%s %s', '%d']))} | format({self.any(d)})",
-            lambda: f"{self.dict(d)}[{self.literal(r.choice(KEYS))}]",
+            lambda: f"{self.dict(d)}[{self.literal(r.choice(NAMES))}]",
             lambda: f"{self.dict(d)}.get({self.literal(r.choice(KEYS))}, {s()})",
             lambda: f"({self.list(d)})[{r.randint(-2, 2)}]",
             lambda: f"{self.list(d)} | {r.choice(['first', 'last'])}",

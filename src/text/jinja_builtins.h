@@ -37,6 +37,8 @@ Filter find_sequence_filter(std::string_view name);  // jinja_sequence_filters.c
 
 using Test = bool (*)(Interpreter& interpreter, const Value& input, const Args& args);
 Test find_test(std::string_view name);  // jinja_tests.cpp
+/// All others refuse one.
+bool test_takes_argument(std::string_view name);
 
 using Method = Value (*)(Interpreter& interpreter, const Value& self, const Args& args);
 /// A method of Python's str, dict or list that doesn't change it.

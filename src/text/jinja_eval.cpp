@@ -312,6 +312,10 @@ Value Interpreter::apply_filter(const std::string& name, const Value& input, con
 bool Interpreter::apply_test(const std::string& name, const Value& input, const Args& args) {
   const Test test = find_test(name);
   if (test == nullptr) throw ValueError(fmt::format("No test named '{}'.", name));
+  const bool has_arguments = !args.positional.empty() || !args.named.empty();
+  if (has_arguments && !test_takes_argument(name)) {
+    throw ValueError(fmt::format("the test '{}' takes no argument", name));
+  }
   return test(*this, input, args);
 }
 

@@ -207,10 +207,15 @@ Inner inner_call(const Args& args, size_t skipped, std::string_view what) {
   return inner;
 }
 
+/// map() and select() look whether there is anything before they iterate: 0 has no items.
+std::vector<Value> items_if_any(const Value& value) {
+  return value.truthy() ? iterate(value) : std::vector<Value>();
+}
+
 Value map_attribute(I interpreter, V value, A args) {
   const BoundArgs bound("map", args, {"attribute", "default"});
   std::vector<Value> mapped;
-  for (const Value& item : iterate(value)) {
+  for (const Value& item : items_if_any(value)) {
     Value result = follow(interpreter, item, bound.need(0));
     const bool use_default = result.is_undefined() && bound.get(1) != nullptr;
     mapped.push_back(use_default ? *bound.get(1) : std::move(result));
@@ -223,7 +228,7 @@ Value map(I interpreter, V value, A args) {
     return map_attribute(interpreter, value, args);
   const Inner filter = inner_call(args, 0, "map");
   std::vector<Value> mapped;
-  for (const Value& item : iterate(value)) {
+  for (const Value& item : items_if_any(value)) {
     mapped.push_back(interpreter.apply_filter(filter.name, item, filter.args));
   }
   return generator(std::move(mapped));
@@ -236,7 +241,7 @@ Value select(I interpreter, V value, A args) {
   const bool has_test = args.positional.size() > kSkipped;
   const Inner test = has_test ? inner_call(args, kSkipped, "select") : Inner{};
   std::vector<Value> kept;
-  for (Value& item : iterate(value)) {
+  for (Value& item : items_if_any(value)) {
     const Value subject = kAttribute ? follow(interpreter, item, args.positional[0]) : item;
     const bool holds =
         has_test ? interpreter.apply_test(test.name, subject, test.args) : subject.truthy();

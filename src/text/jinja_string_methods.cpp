@@ -21,6 +21,12 @@ Value case_method(I, S self, A args) {
   return Value(change_case(self.as_text(), kCase));
 }
 
+Value casefold(I, S self, A args) {
+  BoundArgs("casefold", args, {});
+  const Text lower = change_case(self.as_text(), Case::kLower);
+  return Value(replace(lower, Text("ß"), Text("ss"), -1));
+}
+
 template <bool kLeft, bool kRight>
 Value strip_method(I, S self, A args) {
   const BoundArgs bound("strip", args, {"chars"});
@@ -238,7 +244,7 @@ Value format_method(Interpreter& interpreter, const Value& self, const Args& arg
 const std::unordered_map<std::string_view, Method>& methods() {
   static const std::unordered_map<std::string_view, Method> kMethods = {
       {"capitalize", case_method<Case::kCapitalize>},
-      {"casefold", case_method<Case::kLower>},
+      {"casefold", casefold},
       {"center", pad_method<Align::kCenter>},
       {"count", count_method},
       {"endswith", affix_method<false>},

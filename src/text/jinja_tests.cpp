@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "text/code_points.h"
 #include "text/jinja_builtins.h"
@@ -112,6 +113,13 @@ const std::unordered_map<std::string_view, Test>& tests() {
 }
 
 }  // namespace
+
+bool test_takes_argument(std::string_view name) {
+  static const std::unordered_set<std::string_view> kNames = {
+      "divisibleby", "sameas",   "in", "eq", "==", "equalto", "ne",          "!=", "lt",
+      "<",           "lessthan", "le", "<=", "gt", ">",       "greaterthan", "ge", ">="};
+  return kNames.contains(name);
+}
 
 Test find_test(std::string_view name) {
   const auto it = tests().find(name);
