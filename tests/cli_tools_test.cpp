@@ -216,4 +216,22 @@ TEST_CASE("the built-in model calls tools, thinks and keeps to a budget") {
   CHECK_FALSE(cut.find("content")->string.empty());
 }
 
+TEST_CASE("messages that a template would pass over are refused or warned about") {
+  const std::filesystem::path dir = fresh_test_dir("odd-messages");
+  const auto ask = [&](const std::string& messages) {
+    const std::string file = (dir / "messages.json").string();
+    write_text(file, messages);
+    return run_llm({"run", "--think", "off", "--messages", file});
+  };
+  const LlmResult no_role = ask(R"([{"rol": "user", "content": "hi"}])");
+  CHECK(no_role.exit_code == 2);
+  CHECK_MESSAGE(no_role.err.find("message 1 has no \"role\"") != std::string::npos, no_role.err);
+  const LlmResult parts =
+      ask(R"([{"role": "user", "content": [{"type": "text", "text": "What is 47 + 38?"}]}])");
+  CHECK(parts.exit_code == 0);
+  CHECK_MESSAGE(parts.err.find("message 1: its content is a list") != std::string::npos, parts.err);
+  const LlmResult none = ask(R"([{"role": "user", "text": "hi"}])");
+  CHECK_MESSAGE(none.err.find("message 1 has no \"content\"") != std::string::npos, none.err);
+}
+
 }  // namespace llm

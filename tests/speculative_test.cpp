@@ -142,6 +142,27 @@ TEST_CASE("a model that drafts for itself is always right") {
   }
 }
 
+TEST_CASE("look-up guesses what followed, also from the first ids on and around a repetition") {
+  const auto guesses = [](Ids prompt, int64_t max_proposals) {
+    Request request;
+    request.prompt_ids = std::move(prompt);
+    auto sequence = std::make_shared<Sequence>(std::move(request));
+    Schedule schedule;
+    schedule.rows.push_back({.sequence = sequence.get(), .max_proposals = max_proposals});
+    schedule.sequences.push_back(sequence);
+    schedule.num_decode_seqs = 1;
+    NgramProposer().propose(schedule);
+    const auto proposals = sequence->proposals();
+    return Ids(proposals.begin(), proposals.end());
+  };
+  CHECK(guesses({1, 2, 3, 4, 5, 6, 7, 1, 2}, 4) == Ids{3, 4, 5, 6});
+  CHECK(guesses({1, 2, 1, 2}, 5) == Ids{1, 2, 1, 2, 1});
+  CHECK(guesses({5, 1, 2, 3, 9, 1, 2, 8, 1, 2}, 2) == Ids{8, 1});  // the latest
+  CHECK(guesses({9, 1, 2, 7, 4, 1, 2, 8, 9, 1, 2}, 1) == Ids{7});  // the longest
+  CHECK(guesses({1, 2, 3}, 4).empty());
+  CHECK(guesses({7}, 4).empty());
+}
+
 TEST_CASE("speculation with preemption: the same tokens, and all blocks come back") {
   BuiltinModel tiny("tiny"), draft("tiny-draft");
   const std::vector<Request> requests = requests_for(tiny, 0.0f);

@@ -91,6 +91,31 @@ MessagesFile read_chat_files(const std::string& flag, const std::string& path,
   return file;
 }
 
+namespace {
+
+/// Templates pass over what they don't know, and the model would answer another question.
+void check_messages(const Value& messages, const Log& log) {
+  if (!messages.is_list()) return;  // the template says so
+  const std::vector<Value>& items = messages.as_list().items;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].is_dict()) continue;  // likewise
+    const Value* role = items[i].find("role");
+    if (role == nullptr || !role->is_string()) {
+      refuse("message {} has no \"role\": expected {{\"role\": \"user\", \"content\": \"...\"}}",
+             i + 1);
+    }
+    const Value* content = items[i].find("content");
+    if (content != nullptr && content->is_list()) {
+      log.warn("message {}: its content is a list, which many chat templates leave out: give text",
+               i + 1);
+    } else if (content == nullptr && role->as_string() == "user") {
+      log.warn("message {} has no \"content\"", i + 1);
+    }
+  }
+}
+
+}  // namespace
+
 ChatPrompter::ChatPrompter(const ModelFiles& files, const AnswerOptions& options, const Log& log)
     : files_(&files),
       log_(&log),
@@ -102,6 +127,7 @@ ChatPrompter::ChatPrompter(const ModelFiles& files, const AnswerOptions& options
 
 Prompt ChatPrompter::make(const Value& messages, const std::optional<Value>& tools,
                           Think think) const {
+  check_messages(messages, *log_);
   ChatInput input;
   input.messages = messages;
   input.tools = tools;

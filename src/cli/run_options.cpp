@@ -102,6 +102,7 @@ void check_run_options(RunOptions& o) {
   check_answer_options(o.answer);
   check_engine_options(o.engine);
   check_jsonl_options(o);
+  refuse_together(o.trace_shapes, "--trace-shapes", o.engine.draft.has_value(), "--draft");
   if (o.messages == "-") refuse("--messages -: expected a file (/dev/stdin is one)");
   const bool text = o.prompt || o.file;
   refuse_together(text, "a prompt (PROMPT or -f)", o.messages.has_value(), "--messages");

@@ -1,6 +1,7 @@
 #include "engine/speculative.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 
@@ -11,35 +12,37 @@ namespace {
 constexpr size_t kLongestNgram = 4;
 constexpr size_t kShortestNgram = 2;
 
-/// What followed the latest earlier occurrence of the last n ids; empty if there is none.
-std::span<const int32_t> what_followed(std::span<const int32_t> ids, size_t n) {
-  if (ids.size() <= n) return {};
+/// Where what followed the latest earlier occurrence of the last n ids begins; nothing if there is
+/// none.
+std::optional<size_t> what_followed(std::span<const int32_t> ids, size_t n) {
+  if (ids.size() <= n) return std::nullopt;
   const auto last = ids.last(n);
   for (size_t at = ids.size() - n; at-- > 0;) {
     if (std::equal(last.begin(), last.end(), ids.begin() + static_cast<ptrdiff_t>(at))) {
-      return ids.subspan(at + n);
+      return at + n;
     }
   }
-  return {};
+  return std::nullopt;
 }
 
-std::span<const int32_t> look_up(std::span<const int32_t> ids) {
+std::optional<size_t> look_up(std::span<const int32_t> ids) {
   for (size_t n = kLongestNgram; n >= kShortestNgram; --n) {
-    const auto found = what_followed(ids, n);
-    if (!found.empty()) return found;
+    if (const auto found = what_followed(ids, n)) return found;
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace
 
 void NgramProposer::propose(Schedule& schedule) {
   for (size_t i = 0; i < static_cast<size_t>(schedule.num_decode_seqs); ++i) {
-    const auto found = look_up(schedule.sequences[i]->ids());
-    const size_t most = static_cast<size_t>(schedule.rows[i].max_proposals);
-    // A repetition goes on: what followed may reach up to the end of the ids, and then repeats.
-    for (size_t j = 0; j < most && !found.empty(); ++j) {
-      schedule.propose(i, found[j % found.size()]);
+    const Sequence& sequence = *schedule.sequences[i];
+    const auto begin = look_up(sequence.ids());
+    if (!begin) continue;
+    // Past the last id a repetition goes on with its own guesses. Each is read anew, since adding
+    // one may move the ids.
+    for (int64_t j = 0; j < schedule.rows[i].max_proposals; ++j) {
+      schedule.propose(i, sequence.ids_with_proposals()[*begin + static_cast<size_t>(j)]);
     }
   }
 }
