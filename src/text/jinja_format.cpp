@@ -115,6 +115,9 @@ Text format_number(const Value& value, const Spec& spec) {
     return finish_number(std::signbit(number), float_digits(number, spec), spec);
   }
   if (value.is_big_int()) {
+    if (std::string_view("xXob").find(spec.type) != std::string_view::npos) {
+      throw ValueError("an integer of the template leaves the range of 64 bits");
+    }
     const std::string& digits = value.as_big_int();
     const bool negative = digits[0] == '-';
     return finish_number(negative, digits.substr(negative ? 1 : 0), spec);
@@ -318,7 +321,8 @@ class BraceFormatter {
     Spec number = spec;
     if (number.type == '\0' && value.is_float()) {
       if (spec.precision < 0)
-        return finish_number(value.as_float() < 0, float_repr(std::abs(value.as_float())), spec);
+        return finish_number(std::signbit(value.as_float()), float_repr(std::abs(value.as_float())),
+                             spec);
       number.type = 'g';
     }
     return format_number(value, number);
