@@ -56,7 +56,8 @@ Value integer_operation(std::string_view op, int64_t a, int64_t b) {
     result = b == -1 ? 0 : a - b * floor_divide(a, b);
   } else if (op == "/") {
     if (b == 0) throw ValueError("division by zero");
-    return Value(static_cast<double>(a) / static_cast<double>(b));
+    // Python rounds the quotient once: both numbers must be exact before.
+    return Value(static_cast<double>(static_cast<long double>(a) / static_cast<long double>(b)));
   } else {
     if (b < 0) return Value(std::pow(static_cast<double>(a), static_cast<double>(b)));
     result = integer_power(a, b);

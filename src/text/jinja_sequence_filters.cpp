@@ -217,8 +217,9 @@ Value map_attribute(I interpreter, V value, A args) {
   std::vector<Value> mapped;
   for (const Value& item : items_if_any(value)) {
     Value result = follow(interpreter, item, bound.need(0));
-    const bool use_default = result.is_undefined() && bound.get(1) != nullptr;
-    mapped.push_back(use_default ? *bound.get(1) : std::move(result));
+    const Value* otherwise = bound.get(1);  // none counts as not given
+    const bool use_default = result.is_undefined() && otherwise != nullptr && !otherwise->is_none();
+    mapped.push_back(use_default ? *otherwise : std::move(result));
   }
   return generator(std::move(mapped));
 }
@@ -255,7 +256,8 @@ Value groupby(I interpreter, V value, A args) {
   std::vector<std::pair<Value, Value>> pairs;
   for (Value& item : iterate(value)) {
     Value key = follow(interpreter, item, bound.need(0));
-    if (key.is_undefined() && bound.get(1) != nullptr) key = *bound.get(1);
+    const Value* otherwise = bound.get(1);  // none counts as not given
+    if (key.is_undefined() && otherwise != nullptr && !otherwise->is_none()) key = *otherwise;
     pairs.emplace_back(sort_key(interpreter, key, nullptr, bound.flag(2, false)), std::move(item));
   }
   sort_pairs(interpreter, pairs, false);
