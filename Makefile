@@ -133,7 +133,7 @@ asan:
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))
 FUZZ_LIB := $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/base/*.cpp src/io/*.cpp src/text/*.cpp) \
   $(addprefix src/,model/model_config.cpp model/rope.cpp model/rope_parse.cpp cli/output.cpp \
-  cli/tokenize_jsonl.cpp))
+  cli/line_reader.cpp cli/tokenize_jsonl.cpp))
 fuzz-targets: $(FUZZ_TARGETS)
 $(FUZZ_TARGETS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZ_TARGETS): $(BUILD)/%: $(BUILD)/%.o $(FUZZ_LIB)
