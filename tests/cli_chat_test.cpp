@@ -140,6 +140,7 @@ TEST_CASE("chat: mistakes name what was expected") {
   write_text(dir / "keys", R"({"messages": [], "temperature": 1})");
   const std::vector<std::pair<std::string, const char*>> mistakes = {
       {"/nope", "/help"},
+      {"/hlep", "did you mean /help?"},
       {"/think maybe", "on, off or auto"},
       {"/set temp hot", "number"},
       {"/set temp -1", "number"},

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <vector>
+
+#include "base/closest.h"
 
 namespace llm {
 namespace {
@@ -40,6 +44,7 @@ constexpr CommandRow kCommands[] = {
     {"/file", ChatCommand::kFile, Argument::kNeeded, "PATH",
      "send a text file along with the next message, after a blank line"},
     {"/exit", ChatCommand::kExit, Argument::kNone, "", "end the chat, as Ctrl-D does"},
+    {"/quit", ChatCommand::kExit, Argument::kNone, "", "the same"},
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -48,10 +53,13 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-std::string all_names() {
-  std::string names;
-  for (const CommandRow& row : kCommands) names += fmt::format(" {}", row.name);
-  return names;
+std::string unknown_command(std::string_view name) {
+  std::vector<std::string> names;
+  for (const CommandRow& row : kCommands) names.emplace_back(row.name);
+  const std::optional<std::string> meant = closest(name, names);
+  return fmt::format(
+      "unknown command {}{} There are: {}. A message that begins with a slash is written with two.",
+      name, meant ? fmt::format(": did you mean {}?", *meant) : ".", fmt::join(names, " "));
 }
 
 std::string usage(const CommandRow& row) {
@@ -77,9 +85,7 @@ ChatEntry parse_entry(std::string_view text) {
                                 [&](const CommandRow& r) { return r.name == name; });
   if (row == std::end(kCommands)) {
     entry.kind = ChatEntry::Kind::kMistake;
-    entry.text = fmt::format(
-        "unknown command {}. There are:{}. A message that begins with a slash is written with two.",
-        name, all_names());
+    entry.text = unknown_command(name);
   } else if ((row->argument == Argument::kNone && !argument.empty()) ||
              (row->argument == Argument::kNeeded && argument.empty())) {
     entry.kind = ChatEntry::Kind::kMistake;
