@@ -1,7 +1,9 @@
 // `llm run --jsonl`: the answers of one request after the other, whatever runs beside them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -152,6 +154,16 @@ TEST_CASE("--resume skips what OUT has, and mends a line that was cut off") {
   write_text(out, "not an answer\n");
   CHECK(run_llm(resume).exit_code == 2);
   CHECK(file_text(out) == "not an answer\n");
+}
+
+TEST_CASE("an interrupt while there is nothing to do ends the program") {
+  // What still runs two seconds after it is killed, which would give 137.
+  const char* const command =
+      "sleep 6 | timeout --preserve-status -s INT -k 2 1 \"${LLM_BINARY:-build/llm}\" run -q "
+      "--jsonl - >/dev/null 2>&1";
+  const int status = std::system(command);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 130);
 }
 
 TEST_CASE("an interrupt leaves whole answers, from the first on") {

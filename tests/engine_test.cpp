@@ -264,6 +264,27 @@ TEST_CASE("no slot is written by two sequences at once") {
   }
 }
 
+TEST_CASE("prompt logits come once each, also when a preempted prompt meets its own prefix") {
+  CountingModel model(128);
+  EngineOptions o = options(128, 9 * kKvBlockSize);
+  o.scheduler.prefill_chunk = 16;
+  o.scheduler.max_num_batched_tokens = 48;
+  Engine engine(model.decoder(), o);
+  const Ids prompt = counting_up(0, 64);
+  const auto twin = engine.add(request(prompt, 40));
+  while (twin->length() < 79) engine.step();  // two ids before it needs its sixth block
+  int64_t next = 0;
+  Request r = request(prompt, 1);
+  r.on_prompt_logits = [&](int64_t first, ConstTensor logits) {
+    CHECK(first == next);
+    next += logits.shape[0];
+  };
+  engine.add(r);
+  run_all(engine);
+  CHECK(engine.scheduler().num_preemptions() == 1);
+  CHECK(next == 64);
+}
+
 TEST_CASE("prompt logits arrive in order and cover every position once") {
   CountingModel model(64);
   EngineOptions o = options(64, 64);

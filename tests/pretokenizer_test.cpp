@@ -5,25 +5,13 @@
 
 #include <string>
 
+#include "pieces.h"
 #include "test_data.h"
 #include "text/utf8.h"
 #include "text_goldens.h"
 
 namespace llm {
 namespace {
-
-using Pieces = std::vector<std::string>;
-
-const char* const kQwenRegex =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-Pieces cut(const PreTokenizer& pre_tokenizer, std::string_view text) {
-  Pieces pieces;
-  PreTokenizer::Copies copies;
-  pre_tokenizer.for_each_piece(text, copies,
-                               [&](std::string_view piece) { pieces.emplace_back(piece); });
-  return pieces;
-}
 
 Pieces qwen(std::string_view text) {
   return cut(PreTokenizer({scanner_for_pattern(kQwenRegex)}), text);

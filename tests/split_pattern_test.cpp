@@ -7,27 +7,15 @@
 #include <string>
 
 #include "base/error.h"
+#include "pieces.h"
 #include "test_data.h"
-#include "text/pretokenizer.h"
 #include "text_goldens.h"
 
 namespace llm {
 namespace {
 
-using Pieces = std::vector<std::string>;
-
-const char* const kQwenRegex =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const char* const kGpt2Regex =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-Pieces cut(const PreTokenizer& pre_tokenizer, std::string_view text) {
-  Pieces pieces;
-  PreTokenizer::Copies copies;
-  pre_tokenizer.for_each_piece(text, copies,
-                               [&](std::string_view piece) { pieces.emplace_back(piece); });
-  return pieces;
-}
 
 /// The matches of a pattern, with the rest left out.
 Pieces matches(std::string_view regex, std::string_view text) {

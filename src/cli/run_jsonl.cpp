@@ -57,8 +57,8 @@ class JsonlRun {
 
   ExitCode run() {
     while (true) {
+      if (signals_ && signals_->take_interrupt() && !drain()) break;
       read_lines();
-      if (signals_.take_interrupt() && !drain()) break;
       if (engine_.has_work()) step();
       write_finished();
       show_progress();
@@ -78,8 +78,11 @@ class JsonlRun {
     while (jobs_.size() < kWindow && !interrupted_) {
       if (lines_.empty()) {
         if (input_ended_ || (!jobs_.empty() && !reader_.ready())) return;
+        // With nothing to finish, an interrupt ends the program as it does any other.
+        if (jobs_.empty()) signals_.reset();
         std::vector<std::string_view> lines;
         input_ended_ = !reader_.next(lines);
+        if (!signals_) signals_.emplace();
         for (const std::string_view line : lines) lines_.emplace_back(line);
         if (input_ended_) return;
       }
@@ -225,7 +228,7 @@ class JsonlRun {
   AnswerPrinter printer_;
   RunInfo info_;
   const Log& log_;
-  ChatSignals signals_;
+  std::optional<ChatSignals> signals_;  // while there is something to finish
 
   std::deque<std::string> lines_;  // read and not yet accepted
   std::deque<Job> jobs_;           // in the input's order

@@ -76,7 +76,7 @@ void Scheduler::admit() {
 
 bool Scheduler::admit(Sequence& sequence) {
   // Logits of every row need every row computed.
-  if (options_.prefix_cache && !sequence.wants_prompt_logits()) {
+  if (options_.prefix_cache && !sequence.lacks_prompt_logits()) {
     sequence.num_cached_tokens_ = blocks_.reuse(sequence.block_table_, sequence.ids());
   }
   const int64_t missing = BlockManager::blocks_for(sequence.length()) -

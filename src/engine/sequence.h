@@ -98,10 +98,13 @@ class Sequence {
   int64_t num_prefix_cached_tokens() const { return num_prefix_cached_tokens_; }
   /// Its prompt, or after a preemption all ids it had by then, isn't all in the cache yet.
   bool in_prefill() const { return num_cached_tokens_ < prefill_end_; }
-  /// Rows of its prefill are to come whose logits the request asked for.
+  /// Some of the prompt's logits that the request asked for haven't been delivered.
+  bool lacks_prompt_logits() const {
+    return request_.on_prompt_logits != nullptr && num_prompt_logits_ < prompt_length_;
+  }
+  /// The next rows of its prefill are among them, and not computed again after a preemption.
   bool wants_prompt_logits() const {
-    return request_.on_prompt_logits != nullptr && num_prompt_logits_ < prompt_length_ &&
-           num_cached_tokens_ >= num_prompt_logits_;
+    return lacks_prompt_logits() && num_cached_tokens_ >= num_prompt_logits_;
   }
   /// Block i of the cache holds tokens [i * kKvBlockSize, (i + 1) * kKvBlockSize).
   std::span<const int32_t> block_table() const { return block_table_; }

@@ -2,32 +2,11 @@
 
 #include <array>
 
+#include "text/char_scan.h"
 #include "text/qwen_scanner.h"
-#include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace llm {
 namespace {
-
-struct Char {
-  CharClass char_class;
-  size_t length;  // bytes
-};
-
-Char char_at(std::string_view text, size_t position) {
-  const CodePoint c = code_point_at(text, position);
-  return {char_class(c.value), c.length};
-}
-
-/// The end of the run of characters of this class that begins at `begin`.
-size_t end_of_run(std::string_view text, size_t begin, CharClass wanted) {
-  while (begin < text.size()) {
-    const Char c = char_at(text, begin);
-    if (c.char_class != wanted) break;
-    begin += c.length;
-  }
-  return begin;
-}
 
 /// Length of 's 't 're 've 'm 'll or 'd at the beginning of the text, 0 if there is none.
 size_t contraction(std::string_view text) {

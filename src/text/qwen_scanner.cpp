@@ -1,46 +1,9 @@
 #include "text/qwen_scanner.h"
 
-#include <array>
-
-#include "text/unicode.h"
-#include "text/utf8.h"
+#include "text/char_scan.h"
 
 namespace llm {
 namespace {
-
-struct Char {
-  CharClass char_class;
-  size_t length;  // bytes
-};
-
-constexpr std::array<CharClass, 128> kAsciiClasses = [] {
-  std::array<CharClass, 128> classes{};
-  for (int c = 0; c < 128; ++c) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (letter) classes[c] = CharClass::kLetter;
-    if (c >= '0' && c <= '9') classes[c] = CharClass::kNumber;
-    if (c == ' ' || (c >= '\t' && c <= '\r')) classes[c] = CharClass::kSpace;
-  }
-  return classes;
-}();
-
-inline Char char_at(std::string_view text, size_t position) {
-  const auto byte = static_cast<unsigned char>(text[position]);
-  if (byte < 0x80) return {kAsciiClasses[byte], 1};
-  const CodePoint c = code_point_at(text, position);
-  return {char_class(c.value), c.length};
-}
-
-/// The end of the run of characters of this class that begins at `begin`.
-template <CharClass wanted>
-size_t end_of_run(std::string_view text, size_t begin) {
-  while (begin < text.size()) {
-    const Char c = char_at(text, begin);
-    if (c.char_class != wanted) break;
-    begin += c.length;
-  }
-  return begin;
-}
 
 bool is_line_break(char c) { return c == '\r' || c == '\n'; }
 
@@ -106,7 +69,7 @@ size_t end_of_letters(std::string_view text, size_t begin) {
       begin += c.length;
     } while (begin < text.size() && static_cast<unsigned char>(text[begin]) >= 0x80);
   }
-  return end_of_run<CharClass::kLetter>(text, begin);
+  return end_of_run(text, begin, CharClass::kLetter);
 }
 
 /// See kQwenPattern, whose alternatives are tried in order.
@@ -126,11 +89,11 @@ size_t scan_qwen(std::string_view text) {
       return end_of_letters(text, rest);
     }
     if (second.char_class == CharClass::kOther && text[0] == ' ') {
-      return end_of_line_breaks(text, end_of_run<CharClass::kOther>(text, rest));
+      return end_of_line_breaks(text, end_of_run(text, rest, CharClass::kOther));
     }
   }
   if (first.char_class == CharClass::kOther) {
-    return end_of_line_breaks(text, end_of_run<CharClass::kOther>(text, first.length));
+    return end_of_line_breaks(text, end_of_run(text, first.length, CharClass::kOther));
   }
   return white_space(text);
 }
