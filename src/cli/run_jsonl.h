@@ -8,8 +8,9 @@
 namespace llm {
 
 /// Answers every line of the input with a line, in the input's order: the JSON object of `run
-/// --json` with the line's id, or {"id", "error": {"line", "message"}}. Blank lines are skipped.
-/// Of the lines that are done only their ids stay in memory. Returns kFailed if there was an error line.
+/// --json` with the line's id, or {"id", "error": {"line", "message"}}. Blank lines are skipped. Of
+/// the lines that are done only their ids stay in memory. Returns kFailed if there was an error
+/// line.
 ExitCode run_jsonl(const RunOptions& options, const Log& log);
 
 }  // namespace llm
