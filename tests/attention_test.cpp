@@ -116,6 +116,18 @@ struct Problem {
       if (shape.qk_norm) x = reference::rms_norm(x, Vector(weight->begin(), weight->end()), 1e-6);
       return reference::rotate(x, static_cast<double>(row), inv_freq);
     };
+    const auto stored = [&](Vector x) {
+      if (bits_of(shape.kv_dtype) != 8) return x;
+      const bool int8 = shape.kv_dtype == DType::kI8;
+      double magnitude = 0;
+      for (double value : x) magnitude = std::max(magnitude, std::abs(value));
+      const double scale = magnitude / (int8 ? 127 : 448);
+      for (double& value : x) {
+        const float unit = static_cast<float>(value / scale);
+        value = scale * (int8 ? std::nearbyint(unit) : to_float(to_f8e4m3(unit)));
+      }
+      return x;
+    };
     std::vector<double> out;
     for (int64_t row = 0; row < shape.tokens; ++row) {
       for (int64_t h = 0; h < shape.heads; ++h) {
@@ -123,8 +135,8 @@ struct Problem {
         std::vector<Vector> keys;
         std::vector<Vector> values;
         for (int64_t t = 0; t <= row; ++t) {
-          keys.push_back(head(t, shape.heads + kv, &k_weight));
-          values.push_back(head(t, shape.heads + shape.kv_heads + kv, nullptr));
+          keys.push_back(stored(head(t, shape.heads + kv, &k_weight)));
+          values.push_back(stored(head(t, shape.heads + shape.kv_heads + kv, nullptr)));
         }
         const Vector o = reference::attend(head(row, h, &q_weight), keys, values);
         out.insert(out.end(), o.begin(), o.end());
@@ -154,6 +166,9 @@ TEST_CASE("attention equals the double reference") {
       {8, 1, 64, 270, DType::kBF16, false}, {6, 2, 24, 33, DType::kF32, true},
       {6, 2, 24, 33, DType::kBF16, true},   {3, 3, 80, 17, DType::kBF16, false},
       {2, 1, 6, 18, DType::kF32, true},     {40, 1, 16, 9, DType::kF32, false},
+      {4, 2, 32, 37, DType::kI8, true},     {4, 2, 32, 37, DType::kF8E4M3, true},
+      {8, 1, 64, 270, DType::kI8, false},   {8, 1, 64, 270, DType::kF8E4M3, false},
+      {6, 2, 24, 33, DType::kI8, true},     {5, 1, 80, 533, DType::kF8E4M3, true},
   };
   for (const Case& c : cases) {
     const Problem problem(c);
@@ -170,13 +185,13 @@ TEST_CASE("attention equals the double reference") {
       }
       // |value| < 5. BF16 rounds q, k, v and p to 2^-9 each: an error of some 1e-2 in a score that
       // can reach 10 moves a weight by as much. F32: rounding of some hundred sums.
-      CHECK(worst < (c.kv_dtype == DType::kBF16 ? 0.1 : 2e-5));
+      CHECK(worst < (c.kv_dtype == DType::kF32 ? 2e-5 : 0.1));
     }
   }
 }
 
 TEST_CASE("attention gives the same bits for any cut of the rows and any thread count") {
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (DType dtype : kKvDTypes) {
     const Problem problem({6, 2, 32, 600, dtype, true});
     for (Isa isa : supported_isas()) {
       CAPTURE(name_of(isa));
@@ -189,7 +204,7 @@ TEST_CASE("attention gives the same bits for any cut of the rows and any thread 
 }
 
 TEST_CASE("attention passes a NaN on instead of hiding it") {
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
+  for (DType dtype : kKvDTypes) {
     for (int64_t place : {0, 4, 6}) {  // head index within a row: q, k, v
       Problem problem({4, 2, 32, 20, dtype, false});
       problem.qkv[static_cast<size_t>(3 * problem.width() + place * 32 + 5)] = NAN;
@@ -208,27 +223,46 @@ TEST_CASE("attention passes a NaN on instead of hiding it") {
 }
 
 TEST_CASE("what an earlier use left in a KV block does no harm") {
-  const Problem problem({2, 1, 32, 21, DType::kBF16, false});
+  for (DType dtype : kKvDTypes) {
+    const Problem problem({2, 1, 32, 21, dtype, false});
+    for (Isa isa : supported_isas()) {
+      ThreadPool pool(1);
+      CpuAttention attention(pool, row_kernels(isa));
+      KvCache cache({1, problem.num_blocks, 1, 32, dtype});
+      std::memset(cache.layer(0).k, 0xff, static_cast<size_t>(cache.spec().total_bytes()));  // NaNs
+      std::vector<int32_t> positions(21);
+      std::iota(positions.begin(), positions.end(), 0);
+      const int32_t start[] = {0, 21};
+      const int32_t length[] = {21};
+      std::vector<int32_t> table(static_cast<size_t>(problem.num_blocks));
+      std::iota(table.begin(), table.end(), 0);
+      Batch batch;
+      batch.input_ids = batch.positions = batch.slot_mapping = positions;
+      batch.query_start_loc = start;
+      batch.seq_lens = length;
+      batch.block_tables = table;
+      batch.max_blocks = problem.num_blocks;
+      std::vector<float> out(21 * 2 * 32);
+      attention.run(out.data(), problem.qkv.data(), problem.params(), cache, batch);
+      CHECK(same_bits(out, problem.run(isa, 1, {21})));
+    }
+  }
+}
+
+TEST_CASE("elements of 8 bits widen to BF16 without loss") {
+  std::vector<std::byte> codes(256);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i);
   for (Isa isa : supported_isas()) {
-    ThreadPool pool(1);
-    CpuAttention attention(pool, row_kernels(isa));
-    KvCache cache({1, problem.num_blocks, 1, 32, DType::kBF16});
-    std::memset(cache.layer(0).k, 0xff, static_cast<size_t>(cache.spec().total_bytes()));  // NaNs
-    std::vector<int32_t> positions(21);
-    std::iota(positions.begin(), positions.end(), 0);
-    const int32_t start[] = {0, 21};
-    const int32_t length[] = {21};
-    std::vector<int32_t> table(static_cast<size_t>(problem.num_blocks));
-    std::iota(table.begin(), table.end(), 0);
-    Batch batch;
-    batch.input_ids = batch.positions = batch.slot_mapping = positions;
-    batch.query_start_loc = start;
-    batch.seq_lens = length;
-    batch.block_tables = table;
-    batch.max_blocks = problem.num_blocks;
-    std::vector<float> out(21 * 2 * 32);
-    attention.run(out.data(), problem.qkv.data(), problem.params(), cache, batch);
-    CHECK(same_bits(out, problem.run(isa, 1, {21})));
+    CAPTURE(name_of(isa));
+    std::vector<uint16_t> int8(256), fp8(256);
+    row_kernels(isa).expand_i8(int8.data(), codes.data(), 256);
+    row_kernels(isa).expand_f8e4m3(fp8.data(), codes.data(), 256);
+    for (size_t i = 0; i < codes.size(); ++i) {
+      CAPTURE(i);
+      CHECK(to_float(BF16{int8[i]}) == static_cast<float>(static_cast<int8_t>(i)));
+      if ((i & 0x7f) == 0x7f) continue;  // NaN, which is never stored
+      CHECK(to_float(BF16{fp8[i]}) == to_float(F8E4M3{static_cast<uint8_t>(i)}));
+    }
   }
 }
 

@@ -129,6 +129,35 @@ TEST_CASE("dtype: overflow, infinity and NaN when narrowing") {
   }
 }
 
+TEST_CASE("dtype: E4M3 rounds to the nearest value of its table, ties to even") {
+  std::vector<float> values;  // of the codes 0 to 0x7e, ascending
+  for (int code = 0; code < 0x7f; ++code) {
+    const int exponent = code >> 3;
+    const int mantissa = code & 7;
+    values.push_back(exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                   : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10));
+    CHECK(to_float(F8E4M3{static_cast<uint8_t>(code)}) == values.back());
+    CHECK(to_float(F8E4M3{static_cast<uint8_t>(code | 0x80)}) == -values.back());
+  }
+  CHECK(values.back() == kMaxF8E4M3);
+  for (size_t i = 0; i + 1 < values.size(); ++i) {
+    CAPTURE(values[i]);
+    const float middle = (values[i] + values[i + 1]) / 2;
+    const size_t even = i % 2 == 0 ? i : i + 1;
+    CHECK(to_f8e4m3(values[i]).bits == i);
+    CHECK(to_f8e4m3(-values[i]).bits == (i | 0x80));
+    CHECK(to_f8e4m3(middle).bits == even);
+    CHECK(to_f8e4m3(std::nextafter(middle, 0.0f)).bits == i);
+    CHECK(to_f8e4m3(std::nextafter(middle, 1e9f)).bits == i + 1);
+  }
+  for (const float large : {449.0f, 1e30f, std::numeric_limits<float>::infinity()}) {
+    CHECK(to_float(to_f8e4m3(large)) == kMaxF8E4M3);
+    CHECK(to_float(to_f8e4m3(-large)) == -kMaxF8E4M3);
+  }
+  const float nan = to_float(to_f8e4m3(std::numeric_limits<float>::quiet_NaN()));
+  CHECK(nan != nan);
+}
+
 TEST_CASE("dtype: names and sizes of the safetensors format") {
   struct Row {
     DType dtype;

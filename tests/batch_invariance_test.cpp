@@ -24,7 +24,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-constexpr int64_t kContext = 96;
+constexpr int64_t kContext = 128;
 constexpr int64_t kNewTokens = 12;
 constexpr int64_t kVocabSize = 384;
 
@@ -47,6 +47,7 @@ struct Setting {
   int threads = 2;
   int64_t prefill_chunk = 16;
   std::optional<int64_t> cache_tokens = {};  // default: enough for all
+  int64_t block_size = kKvBlockSize;
 };
 
 /// A model under one setting.
@@ -71,7 +72,8 @@ class Model {
     const int64_t num_prompts = static_cast<int64_t>(prompts.size());
     SchedulerOptions scheduler{.context = kContext,
                                .max_num_seqs = order == Order::kTogether ? num_prompts : 1,
-                               .prefill_chunk = setting_.prefill_chunk};
+                               .prefill_chunk = setting_.prefill_chunk,
+                               .block_size = setting_.block_size};
     scheduler.max_num_batched_tokens = scheduler.max_num_seqs + 3 * scheduler.prefill_chunk;
     Engine engine(*decoder_,
                   {.scheduler = scheduler,
@@ -128,7 +130,9 @@ std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (const Isa isa : supported_isas()) {
     all.push_back({isa, ActDType::kF32, DType::kF32});
-    all.push_back({isa, ActDType::kBF16, DType::kBF16});
+    for (const DType dtype : {DType::kBF16, DType::kF8E4M3, DType::kI8}) {
+      all.push_back({isa, ActDType::kBF16, dtype});
+    }
   }
   return all;
 }
@@ -143,6 +147,7 @@ TEST_CASE("E9: a request's bits don't depend on its company, chunks and threads"
   for (const Setting& setting : settings()) {
     CAPTURE(name_of(setting.isa));
     CAPTURE(name_of(setting.act));
+    CAPTURE(kv_dtype_name(setting.kv_dtype));
     Model model(folder, setting);
     std::vector<Outcome> alone;
     for (const Ids& prompt : prompts) alone.push_back(model.run({prompt}, true)[0]);
@@ -156,6 +161,7 @@ TEST_CASE("E9: a request's bits don't depend on its company, chunks and threads"
     Setting other = setting;
     other.threads = 3;
     other.prefill_chunk = 48;
+    other.block_size = 3 * kKvBlockSize;
     const std::vector<Outcome> together = Model(folder, other).run(prompts, true);
     for (size_t i = 0; i < prompts.size(); ++i) CHECK(together[i] == alone[i]);
 
@@ -165,6 +171,38 @@ TEST_CASE("E9: a request's bits don't depend on its company, chunks and threads"
     const std::vector<Outcome> in_turns = narrow_model.run(prompts, true);
     for (size_t i = 0; i < prompts.size(); ++i) CHECK(in_turns[i] == alone[i]);
     CHECK(narrow_model.num_preemptions() > 0);
+  }
+}
+
+TEST_CASE("E10: a prompt in chunks of any size gives the bits of one chunk") {
+  const std::filesystem::path folder = random_model("chunk-invariance");
+  std::mt19937 random(7);
+  const Ids prompt = random_ids(random, 100);
+  for (Setting setting : settings()) {
+    CAPTURE(name_of(setting.isa));
+    CAPTURE(kv_dtype_name(setting.kv_dtype));
+    setting.prefill_chunk = 100;
+    const Outcome whole = Model(folder, setting).run({prompt}, true)[0];
+    for (const int64_t chunk : {1, 7, 16, 99}) {
+      CAPTURE(chunk);
+      setting.prefill_chunk = chunk;
+      CHECK(Model(folder, setting).run({prompt}, true)[0] == whole);
+    }
+  }
+}
+
+TEST_CASE("E5: a prompt that is cached whole computes its last token again") {
+  const std::filesystem::path folder = random_model("full-hit");
+  std::mt19937 random(8);
+  Model model(folder, {choose_isa(), default_act(choose_isa()), DType::kBF16});
+  for (const int64_t length : {16, 32, 33}) {
+    CAPTURE(length);
+    const Ids prompt = random_ids(random, length);
+    const std::vector<Outcome> twice =
+        model.run({prompt, prompt}, false, Model::Order::kOneAfterTheOther);
+    CHECK(twice[0].ids == twice[1].ids);
+    CHECK(twice[0].cached_tokens == 0);
+    CHECK(twice[1].cached_tokens == (length - 1) / kKvBlockSize * kKvBlockSize);
   }
 }
 

@@ -13,11 +13,17 @@
 namespace llm {
 namespace {
 
-TEST_CASE("blocks_for: 16 tokens a block, rounded up") {
-  CHECK(BlockManager::blocks_for(0) == 0);
-  CHECK(BlockManager::blocks_for(1) == 1);
-  CHECK(BlockManager::blocks_for(16) == 1);
-  CHECK(BlockManager::blocks_for(17) == 2);
+TEST_CASE("blocks_for: 16 tokens a block, whole pages") {
+  const BlockManager blocks(8);
+  CHECK(blocks.blocks_for(0) == 0);
+  CHECK(blocks.blocks_for(1) == 1);
+  CHECK(blocks.blocks_for(16) == 1);
+  CHECK(blocks.blocks_for(17) == 2);
+  const BlockManager pages(8, 48);
+  CHECK(pages.blocks_for(1) == 3);
+  CHECK(pages.blocks_for(48) == 3);
+  CHECK(pages.blocks_for(49) == 6);
+  CHECK(pages.num_blocks() == 6);  // the last two fill no page
 }
 
 TEST_CASE("grow takes only the blocks that are missing") {
@@ -135,42 +141,53 @@ TEST_CASE("content goes when its block is needed: the longest unused, from its e
 }
 
 TEST_CASE("random sharing: a hit is always a true prefix, and no use is lost") {
-  std::mt19937 random(2);
-  BlockManager blocks(24);
-  struct Live {
-    std::vector<int32_t> table, ids;
-  };
-  std::vector<Live> live;
-  std::map<int32_t, std::vector<int32_t>> held;  // block -> ids from position 0 to its end
-  for (int step = 0; step < 4000; ++step) {
-    if (!live.empty() && (random() % 2 == 0 || blocks.num_free() < 6)) {
-      std::swap(live[random() % live.size()], live.back());
-      blocks.release(live.back().table);
-      live.pop_back();
-    } else {
-      Live made;
-      for (size_t i = 0; i < 3; ++i) {  // few different blocks, so that prefixes meet
-        const auto part = numbers(static_cast<int32_t>(random() % 3), kKvBlockSize);
-        made.ids.insert(made.ids.end(), part.begin(), part.end());
+  for (const int64_t page : {1, 2, 3}) {  // in blocks
+    std::mt19937 random(2);
+    const int64_t page_size = page * kKvBlockSize;
+    BlockManager blocks(24 * page, page_size);
+    struct Live {
+      std::vector<int32_t> table, ids;
+    };
+    std::vector<Live> live;
+    std::map<int32_t, std::vector<int32_t>> held;  // block -> ids from position 0 to its end
+    int64_t num_hits = 0;
+    for (int step = 0; step < 4000; ++step) {
+      if (!live.empty() && (random() % 2 == 0 || blocks.num_free() < 6 * page)) {
+        std::swap(live[random() % live.size()], live.back());
+        blocks.release(live.back().table);
+        live.pop_back();
+      } else {
+        Live made;
+        for (size_t i = 0; i < 3; ++i) {  // few different pages, so that prefixes meet
+          const auto part =
+              numbers(static_cast<int32_t>(random() % 3), static_cast<int>(page_size));
+          made.ids.insert(made.ids.end(), part.begin(), part.end());
+        }
+        made.ids.resize(1 + random() % made.ids.size());
+        const int64_t hit = blocks.reuse(made.table, made.ids);
+        num_hits += hit > 0;
+        REQUIRE(hit < std::ssize(made.ids));
+        REQUIRE(hit % page_size == 0);
+        const auto ids_to_block = [&](size_t i) {
+          const auto end = made.ids.begin() + static_cast<std::ptrdiff_t>((i + 1) * kKvBlockSize);
+          return std::vector<int32_t>(made.ids.begin(), end);
+        };
+        for (size_t i = 0; i < made.table.size(); ++i) {
+          REQUIRE(held.at(made.table[i]) == ids_to_block(i));
+        }
+        blocks.grow(made.table, std::ssize(made.ids));
+        blocks.remember(made.table, made.ids);
+        const size_t num_full = made.ids.size() / kKvBlockSize;
+        for (size_t i = static_cast<size_t>(hit) / kKvBlockSize; i < num_full; ++i) {
+          held[made.table[i]] = ids_to_block(i);
+        }
+        live.push_back(std::move(made));
       }
-      made.ids.resize(1 + random() % made.ids.size());
-      const auto hit = static_cast<size_t>(blocks.reuse(made.table, made.ids));
-      REQUIRE(hit < made.ids.size());
-      for (size_t i = 0; i < made.table.size(); ++i) {
-        const auto end = made.ids.begin() + static_cast<std::ptrdiff_t>((i + 1) * kKvBlockSize);
-        REQUIRE(held.at(made.table[i]) == std::vector<int32_t>(made.ids.begin(), end));
-      }
-      blocks.grow(made.table, static_cast<int64_t>(made.ids.size()));
-      blocks.remember(made.table, made.ids);
-      for (size_t i = hit / kKvBlockSize; i < made.ids.size() / kKvBlockSize; ++i) {
-        const auto end = made.ids.begin() + static_cast<std::ptrdiff_t>((i + 1) * kKvBlockSize);
-        held[made.table[i]].assign(made.ids.begin(), end);
-      }
-      live.push_back(std::move(made));
+      std::set<int32_t> used;
+      for (const Live& l : live) used.insert(l.table.begin(), l.table.end());
+      REQUIRE(std::ssize(used) + blocks.num_free() == blocks.num_blocks());
     }
-    std::set<int32_t> used;
-    for (const Live& l : live) used.insert(l.table.begin(), l.table.end());
-    REQUIRE(static_cast<int64_t>(used.size()) + blocks.num_free() == blocks.num_blocks());
+    CHECK(num_hits > 100);
   }
 }
 
@@ -182,7 +199,7 @@ TEST_CASE("random growth and release: every block is free or in one table") {
   for (int step = 0; step < 2000; ++step) {
     std::vector<int32_t>& table = tables[random() % tables.size()];
     const int64_t wanted = static_cast<int64_t>(random() % 200);
-    const int64_t more = BlockManager::blocks_for(wanted) - static_cast<int64_t>(table.size());
+    const int64_t more = blocks.blocks_for(wanted) - static_cast<int64_t>(table.size());
     if (random() % 3 == 0) {
       blocks.release(table);
     } else if (more <= blocks.num_free()) {

@@ -215,7 +215,8 @@ void write_random2(const fs::path& dir, const Random2Options& options) {
   };
   const auto fill = [&](const std::string& name, std::span<float> values, int64_t) {
     const float mean = is_norm(name) ? 1.0f : 0.0f;
-    for (float& x : values) x = mean + options.standard_deviation * normal();
+    const float factor = name.ends_with("k_norm.weight") ? options.k_norm_factor : 1.0f;
+    for (float& x : values) x = factor * (mean + options.standard_deviation * normal());
   };
   write_checkpoint(dir, random2_config(options), fill, options.folder);
 }

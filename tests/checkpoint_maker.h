@@ -29,6 +29,7 @@ struct Random2Options {
   uint64_t seed = 1;
   bool tie_word_embeddings = true;
   float standard_deviation = 0.1f;  // of all weights; norms are 1 + this times a normal number
+  float k_norm_factor = 1.0f;       // by which the weights of the keys' norms are multiplied
   FolderOptions folder{};
 };
 

@@ -13,11 +13,12 @@
 namespace llm {
 namespace {
 
-JsonValue bench(std::vector<std::string> more) {
-  std::vector<std::string> args = {
-      "bench",    "-m",     (shared_data() / "fixtures" / "qwen3-bf16-tied").string(),
-      "--format", "json",   "--prompt-len",
-      "20",       "--reps", "2"};
+using Args = std::vector<std::string>;
+
+JsonValue bench(const Args& more) {
+  Args args = {"bench",    "-m",     (shared_data() / "fixtures" / "qwen3-bf16-tied").string(),
+               "--format", "json",   "--prompt-len",
+               "20",       "--reps", "2"};
   args.insert(args.end(), more.begin(), more.end());
   const LlmResult r = run_llm(args);
   REQUIRE_MESSAGE(r.exit_code == 0, r.err);
@@ -94,6 +95,38 @@ TEST_CASE("bench --batch: requests at once, their decode rows in one step") {
     }
   }
   CHECK(decode_head == 3 * 2.0 * 128 * 320);
+}
+
+/// FLOP of one stage of a run.
+double flop_of(const JsonValue& run, const std::string& phase, const std::string& name) {
+  for (const JsonValue& stage : run.find("stages")->array) {
+    if (stage.find("phase")->string == phase && stage.find("name")->string == name) {
+      return stage.find("flop")->number;
+    }
+  }
+  return 0;
+}
+
+TEST_CASE("bench --batch 1,3: one run after the other on one model") {
+  LLM_SKIP_WITHOUT_DATA("bench-batches");
+  const JsonValue j = bench({"--gen-len", "5", "--batch", "1,3", "--draft", "ngram"});
+  const auto& runs = j.find("runs")->array;
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].find("batch")->integer == 1);
+  CHECK(runs[1].find("batch")->integer == 3);
+  CHECK(flop_of(runs[1], "prefill", "norm+qkv_proj") ==
+        3 * flop_of(runs[0], "prefill", "norm+qkv_proj"));
+}
+
+TEST_CASE("bench --prefix-cache: the depth is found, not computed") {
+  LLM_SKIP_WITHOUT_DATA("bench-prefix-cache");
+  const auto flop = [](const Args& more) {
+    Args args = {"--gen-len", "3", "--depth", "64"};
+    args.insert(args.end(), more.begin(), more.end());
+    return flop_of(bench(args).find("runs")->array[0], "prefill", "norm+qkv_proj");
+  };
+  CHECK(flop({"--prefix-cache"}) == flop({}));
+  CHECK(flop({"--prefix-cache", "--block-size", "48"}) > flop({}));  // 48 of the 64 are shared
 }
 
 TEST_CASE("bench: one or no generated token gives null fields, no NaN") {

@@ -104,6 +104,24 @@ TEST_CASE("chat: later turns reuse the cache, and say how much") {
   CHECK(cached[1] > ends[1] - 32);
 }
 
+TEST_CASE("E8: where old thoughts leave the prompt, all before the last answer is reused") {
+  const LlmResult r = chat("tiny", "What is the capital of France?\nAnd of Japan?\nAnd of Spain?\n",
+                           {"--think", "on", "--stats"});
+  CHECK(r.exit_code == 0);
+  std::vector<int64_t> prompts;
+  for (size_t at = 0; (at = r.err.find("prompt ", at)) != std::string::npos; ++at) {
+    const size_t digits = at + 7;
+    if (std::isdigit(static_cast<unsigned char>(r.err[digits])) != 0) {
+      prompts.push_back(std::stoll(r.err.substr(digits)));
+    }
+  }
+  REQUIRE_MESSAGE(prompts.size() == 3, r.err);
+  const std::vector<int64_t> cached = numbers_before(r.err, " of them cached");
+  REQUIRE(!cached.empty());
+  // The second turn's prompt ends where its thought began: blocks of 16 up to there.
+  CHECK(cached.back() == prompts[1] / 16 * 16);
+}
+
 TEST_CASE("chat: commands through a pipe, and mistakes end it") {
   LLM_SKIP_WITHOUT_DATA("chat-commands");
   const std::string model = thinking_model("chat-commands");

@@ -163,7 +163,7 @@ TEST_CASE("completion for bash offers commands, options, words and files") {
   CHECK(completed({"llm", "ru"}) == std::set<std::string>{"run"});
   CHECK(completed({"llm", "help", "tok"}) == std::set<std::string>{"tokenize"});
   CHECK(completed({"llm", "run", "--max"}) ==
-        std::set<std::string>{"--max-num-seqs", "--max-tokens"});
+        std::set<std::string>{"--max-num-batched-tokens", "--max-num-seqs", "--max-tokens"});
   CHECK(completed({"llm", "--model", "run", "in"}) == std::set<std::string>{"inspect"});
   for (const std::vector<std::string>& start :
        {std::vector<std::string>{"llm", "run", "--think", "o"},

@@ -66,7 +66,7 @@ TEST_CASE("flags and values that are not built yet are unknown") {
     check_refused({"run", flag, "1", "x"}, flag);
   }
   check_refused({"run", "--device", "cuda", "x"}, "--device cuda");
-  check_refused({"run", "--kv-dtype", "fp8", "x"}, "--kv-dtype fp8");
+  check_refused({"run", "--kv-dtype", "fp4", "x"}, "--kv-dtype fp4");
   check_refused({"run", "--act", "int8", "x"}, "--act int8");
   check_refused({"bench", "--batch", "0"}, "--batch");
   check_refused({"bench", "--format", "csv"}, "--format csv");
@@ -85,6 +85,13 @@ TEST_CASE("numbers are whole decimal numbers in their range") {
   }
   for (const char* text : {"0", "-5", "1e3", "", "4294967296"}) {
     check_refused({"run", "--ctx", text, "x"}, "--ctx");
+  }
+  check_refused({"run", "--block-size", "20", "x"}, "--block-size 20: expected a multiple of 16");
+  // 4 guesses and the token itself, and the least of a prompt.
+  check_refused({"run", "--max-num-batched-tokens", "20", "--draft", "ngram", "--spec-k", "4", "x"},
+                "needs at least 21");
+  for (const char* text : {"", "0", "1,", "1,,2", "1,x", "5000"}) {
+    check_refused({"bench", "--batch", text}, "--batch");
   }
   check_refused({"run", "--seed", "-1", "x"}, "--seed");
   check_refused({"run", "--threads", "0", "x"}, "--threads");

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/sequence.h"
+#include "engine/session.h"
 
 namespace llm {
 namespace {
@@ -49,6 +50,15 @@ TEST_CASE("--ctx beyond the memory: needed and available GiB, and the flags") {
   CHECK_THROWS_WITH_AS(plan(request), doctest::Contains("976562.50 GiB"), Error);
   CHECK_THROWS_WITH_AS(plan(request), doctest::Contains("3.00 GiB"), Error);
   CHECK_THROWS_WITH_AS(plan(request), doctest::Contains("--kv-dtype"), Error);
+}
+
+TEST_CASE("keys and values of 8 bits take half the memory, and a scale per token and head") {
+  const ModelConfig config = *named_model_config("qwen3-0.6b");
+  // 28 layers, keys and values, 8 heads of 128.
+  CHECK(kv_bytes_per_token(config, DType::kBF16) == 28 * 2 * 8 * 128 * 2);
+  CHECK(kv_bytes_per_token(config, DType::kF32) == 28 * 2 * 8 * 128 * 4);
+  CHECK(kv_bytes_per_token(config, DType::kI8) == 28 * 2 * 8 * (128 + 4));
+  CHECK(kv_bytes_per_token(config, DType::kF8E4M3) == kv_bytes_per_token(config, DType::kI8));
 }
 
 TEST_CASE("a prompt longer than the context is refused with both numbers") {

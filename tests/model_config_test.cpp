@@ -234,9 +234,6 @@ TEST_CASE("config: named models have their published parameter counts") {
   }
   CHECK(!named_model_config("qwen3-0.7b"));
   CHECK(!named_model_config("Qwen3-0.6B"));
-  // 28 layers * 2 * 8 heads * 128 * 2 bytes: 112 KiB.
-  CHECK(named_model_config("qwen3-0.6b")->kv_bytes_per_token(2) == 112 * 1024);
-  CHECK(named_model_config("qwen3-0.6b")->kv_bytes_per_token(1.125) == 63 * 1024);
 }
 
 TEST_CASE("config: a named model equals its own config.json read back") {

@@ -100,7 +100,7 @@ class FakeEngine {
         REQUIRE((end % options_.prefill_chunk == 0 || end == sequence.length()));
         REQUIRE(begin / options_.prefill_chunk == (end - 1) / options_.prefill_chunk);
       }
-      REQUIRE(BlockManager::blocks_for(end) <= static_cast<int64_t>(sequence.block_table().size()));
+      REQUIRE(kv_blocks_for(end) <= static_cast<int64_t>(sequence.block_table().size()));
       for (int64_t block = begin / kKvBlockSize; block * kKvBlockSize < end; ++block) {
         ++writers[sequence.block_table()[static_cast<size_t>(block)]];
       }
@@ -141,7 +141,9 @@ TEST_CASE("random requests, caches and ends: every request gets its ids, and no 
     options.prefill_chunk = 16 * (1 + random() % 3);
     options.max_num_batched_tokens = options.max_num_seqs + options.prefill_chunk + random() % 40;
     options.prefix_cache = random() % 2 == 0;
-    FakeEngine engine(options, BlockManager::blocks_for(options.context) + random() % 12);
+    options.block_size = kKvBlockSize * (1 + random() % 3);
+    const int64_t least = BlockManager(1000, options.block_size).blocks_for(options.context);
+    FakeEngine engine(options, least + random() % 12);
 
     struct Expected {
       SequencePtr sequence;
@@ -193,6 +195,31 @@ TEST_CASE("who came first starts first and is never preempted for a later one") 
     CHECK((*first)->state() == SequenceState::kRunning);
   }
   CHECK(engine.scheduler().num_preemptions() > 0);
+}
+
+TEST_CASE("64 requests of mixed lengths leave less than 4 % of their blocks empty") {
+  std::mt19937 random(4);
+  SchedulerOptions options{.context = 2048, .max_num_seqs = 64};
+  options.fit_batched_tokens();
+  FakeEngine engine(options, 64 * kv_blocks_for(options.context));
+  std::vector<SequencePtr> all;
+  for (int32_t i = 0; i < 64; ++i) {
+    std::vector<int32_t> prompt(100 + random() % 1901, 1 + i);  // no prefix in common
+    all.push_back(engine.add(std::move(prompt), 48, {}));
+  }
+  double worst = 0;
+  while (engine.step()) {
+    const BlockManager& blocks = engine.scheduler().blocks();
+    const int64_t room = (blocks.num_blocks() - blocks.num_free()) * kKvBlockSize;
+    int64_t tokens = 0;
+    for (const SequencePtr& s : all) tokens += s->block_table().empty() ? 0 : s->length();
+    if (engine.scheduler().num_running() == 64) {
+      worst = std::max(worst, 1 - static_cast<double>(tokens) / static_cast<double>(room));
+    }
+  }
+  CHECK(worst > 0);
+  CHECK(worst < 0.04);
+  MESSAGE("most of the blocks' room that was empty: " << 100 * worst << " %");
 }
 
 TEST_CASE("a preempted sequence finds its blocks in the prefix cache again") {

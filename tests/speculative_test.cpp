@@ -67,8 +67,8 @@ Run run(BuiltinModel& target, const std::vector<Request>& requests, const Specul
   scheduler.fit_batched_tokens();
   std::unique_ptr<Proposer> proposer;
   if (how.draft != nullptr) {
-    proposer = std::make_unique<DraftProposer>(
-        how.draft->decoder(), BlockManager::blocks_for(how.num_cache_tokens), DType::kBF16);
+    proposer = std::make_unique<DraftProposer>(how.draft->decoder(),
+                                               kv_blocks_for(how.num_cache_tokens), DType::kBF16);
   } else if (how.max_proposals > 0) {
     proposer = std::make_unique<NgramProposer>();
   }

@@ -62,7 +62,7 @@ Stage attention_stage(const AttentionParams& params, const KvCacheSpec& cache, c
   for (int32_t length : batch.seq_lens) cached += length;
   stage.flop = 4.0 * scores * static_cast<double>(heads * head_dim);
   stage.kv_bytes = 2.0 * (cached + static_cast<double>(tokens)) *
-                   static_cast<double>(kv_heads * head_dim) * bits_of(cache.dtype) / 8;
+                   static_cast<double>(cache.block_bytes()) / kKvBlockSize;
   stage.activation_bytes = bytes_f32(tokens, params.q_size() + 2 * params.kv_size()) +
                            bytes_f32(tokens, params.q_size());
   if (params.q_norm != nullptr) {
@@ -81,6 +81,19 @@ Stage attention_stage(const AttentionParams& params, const KvCacheSpec& cache, c
 }
 
 }  // namespace
+
+std::string_view kv_dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "f32";
+    case DType::kF8E4M3:
+      return "fp8";
+    case DType::kI8:
+      return "int8";
+    default:
+      return "bf16";
+  }
+}
 
 std::string_view name_of(ActDType act) { return act == ActDType::kF32 ? "f32" : "bf16"; }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "backend/kv_layout.h"
 #include "base/tensor.h"
@@ -33,18 +34,31 @@ struct KvLayer {
   std::byte* v = nullptr;
 };
 
+/// Element types that a cache can have. The 8-bit ones have a float32 scale per token and head.
+inline constexpr DType kKvDTypes[] = {DType::kBF16, DType::kF32, DType::kF8E4M3, DType::kI8};
+
+/// As --kv-dtype spells it: "bf16", "f32", "fp8", "int8".
+std::string_view kv_dtype_name(DType dtype);
+
 /// Shape of the cache of one model.
 struct KvCacheSpec {
   int64_t num_layers = 0;
   int64_t num_blocks = 0;
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;
-  DType dtype = DType::kBF16;  // F32 or BF16
+  DType dtype = DType::kBF16;  // one of kKvDTypes
 
-  /// Bytes of the keys (or the values) of one layer's block.
-  int64_t block_bytes() const {
-    return kKvBlockSize * num_key_value_heads * padded_head_dim(head_dim) * bits_of(dtype) / 8;
+  bool has_scales() const { return bits_of(dtype) == 8; }
+  /// Bytes of the elements of one head's keys (or values) in a block; the scales come after them.
+  int64_t element_bytes() const {
+    return kKvBlockSize * padded_head_dim(head_dim) * bits_of(dtype) / 8;
   }
+  int64_t head_bytes() const {
+    return element_bytes() +
+           (has_scales() ? kKvBlockSize * static_cast<int64_t>(sizeof(float)) : 0);
+  }
+  /// Bytes of the keys (or the values) of one layer's block.
+  int64_t block_bytes() const { return num_key_value_heads * head_bytes(); }
   int64_t total_bytes() const { return 2 * num_layers * num_blocks * block_bytes(); }
 };
 

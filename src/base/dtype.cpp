@@ -1,9 +1,11 @@
 #include "base/dtype.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 
 namespace llm {
 namespace {
@@ -33,6 +35,28 @@ std::optional<DType> dtype_from_name(std::string_view name) {
     if (kInfo[i].name == name) return static_cast<DType>(i);
   }
   return std::nullopt;
+}
+
+F8E4M3 to_f8e4m3(float x) {
+  constexpr uint32_t kDenormMagic = 0x46800000u;  // 2^14, whose unit is 2^-9, the smallest value
+  const uint32_t u = std::bit_cast<uint32_t>(x);
+  const uint32_t sign = (u >> 24) & 0x80u;
+  const uint32_t magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return {static_cast<uint8_t>(sign | 0x7fu)};
+  const uint32_t clipped = std::min(magnitude, std::bit_cast<uint32_t>(kMaxF8E4M3));
+  const float shifted = std::bit_cast<float>(clipped) + std::bit_cast<float>(kDenormMagic);
+  const uint32_t denormal = std::bit_cast<uint32_t>(shifted) - kDenormMagic;
+  const uint32_t rounded = (clipped + 0x7ffffu + ((clipped >> 20) & 1)) >> 20;
+  const bool is_normal = clipped >= 0x3c800000u;  // 2^-6
+  return {static_cast<uint8_t>(sign | (is_normal ? rounded - (120u << 3) : denormal))};
+}
+
+float to_float(F8E4M3 x) {
+  const uint32_t magnitude = x.bits & 0x7fu;
+  if (magnitude == 0x7fu) return std::numeric_limits<float>::quiet_NaN();
+  // The exponent's bias is 7 here and 127 there.
+  const float value = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
+  return (x.bits & 0x80u) != 0 ? -value : value;
 }
 
 float to_float(F16 x) {

@@ -63,6 +63,19 @@ inline BF16 to_bf16(float x) {
   return {static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1)) >> 16)};
 }
 
+/// FP8 with 4 exponent and 3 mantissa bits, no infinities (OCP 8-bit Floating Point, "E4M3").
+struct F8E4M3 {
+  uint8_t bits = 0;
+};
+
+/// The largest of them.
+inline constexpr float kMaxF8E4M3 = 448.0f;
+
+/// Rounds to nearest, ties to even; what is larger than kMaxF8E4M3 becomes that, NaN stays NaN.
+F8E4M3 to_f8e4m3(float x);
+
+float to_float(F8E4M3 x);
+
 float to_float(F16 x);
 
 /// Rounds to nearest, ties to even; overflow becomes infinity.

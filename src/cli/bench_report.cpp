@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "cli/counted.h"
@@ -12,19 +13,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kDefinitions =
-    "TTFT: request accepted to first token out, with `depth` tokens in the cache already. "
-    "TPOT: (end - first token) / (output tokens - 1). "
-    "Prefill tok/s: all prompt tokens / time until the last prompt's end. Decode tok/s: batch / "
-    "mean "
-    "time of the steps in which all requests decode. "
+constexpr const char* kDefinitions[] = {
+    "TTFT: request accepted to first token out, with `depth` tokens in the cache already.",
+    "TPOT: (end - first token) / (output tokens - 1).",
+    "Prefill tok/s: all prompt tokens / time until the last prompt's end.",
+    "Decode tok/s: tokens out / time of the steps in which all requests decode.",
     "Stages: one more repetition with every stage timed; prefill rows are its whole prefill, "
     "decode "
-    "rows the mean of one step. "
-    "Bandwidth: weights and cache read per decode step / TPOT, of the measured read bandwidth. "
-    "Peak: FLOP of the prefill / its time, of the measured multiply peak of the type in use. "
+    "rows the mean of one step.",
+    "Between stages: the rest of a decode step, which is the scheduler and its bookkeeping.",
+    "Bandwidth: weights and cache read per decode step / its time, of the measured read bandwidth.",
+    "Peak: FLOP of the prefill / its time, of the measured multiply peak of the type in use.",
     "Limit: the larger of FLOP / multiply peak and bytes / read bandwidth, both measured here; a "
-    "stage whose bytes are still in the cache can beat it.";
+    "stage whose bytes are still in the cache can beat it."};
 
 /// Of all requests of all repetitions.
 std::vector<double> collect(const BenchReport& report, std::vector<double> BenchRep::*field) {
@@ -55,10 +56,23 @@ std::optional<double> mean_decode_step(const BenchReport& report) {
   return mean(values);
 }
 
+/// Ids out of such a step, over all requests; 1 each without speculation.
+std::optional<double> mean_decode_ids(const BenchReport& report) {
+  std::vector<double> values;
+  for (const BenchRep& rep : report.result.reps) {
+    if (report.computes && rep.decode_step) values.push_back(rep.ids_per_decode_step);
+  }
+  return mean(values);
+}
+
 /// Rates from times: unknown stays unknown, and so does a time too short to divide by.
 std::optional<double> rate(double amount, std::optional<double> seconds) {
   if (!seconds || *seconds <= 0) return std::nullopt;
   return amount / *seconds;
+}
+
+std::optional<double> decode_rate(const BenchReport& report) {
+  return rate(mean_decode_ids(report).value_or(0), mean_decode_step(report));
 }
 
 double multiply_peak(const BenchReport& report) {
@@ -88,6 +102,25 @@ std::optional<double> decode_gbs(const BenchReport& report) {
   if (steps == 0) return std::nullopt;
   const double per_step = sum_of(report, true).stream_bytes / static_cast<double>(steps);
   return rate(per_step / 1e9, mean_decode_step(report));
+}
+
+/// Seconds of a decode step in which no operation runs: the scheduler, the bookkeeping of sequences
+/// and blocks, and the making of the batch. Unknown with a draft model, whose operations count too.
+std::optional<double> step_overhead(const BenchReport& report) {
+  const BenchResult& result = report.result;
+  if (!report.computes || report.has_draft || result.num_decode_steps == 0 ||
+      result.observed_decode_step <= 0) {
+    return std::nullopt;
+  }
+  double seconds = 0;
+  for (const StageTotal& stage : result.stages) seconds += stage.decode ? stage.seconds : 0;
+  return result.observed_decode_step - seconds / static_cast<double>(result.num_decode_steps);
+}
+
+std::optional<double> overhead_percent(const BenchReport& report) {
+  const std::optional<double> seconds = step_overhead(report);
+  return seconds ? std::optional(100 * *seconds / report.result.observed_decode_step)
+                 : std::nullopt;
 }
 
 std::optional<double> prefill_gflops(const BenchReport& report) {
@@ -155,12 +188,13 @@ Json run_json(const BenchReport& report) {
           {"tpot_ms", milliseconds(collect(report, &BenchRep::tpot))},
           {"prefill_tok_s",
            number(rate(batch * static_cast<double>(report.plan.prompt_len), mean_prefill(report)))},
-          {"decode_tok_s", number(rate(batch, mean_decode_step(report)))},
+          {"decode_tok_s", number(decode_rate(report))},
           {"peak_bytes", report.result.peak_bytes},
           {"kv_bytes", report.result.kv_bytes},
           {"weight_bytes", report.weight_bytes},
           {"decode_gbs", number(decode_gbs(report))},
           {"decode_bandwidth_percent", number(percent_of(decode_gbs(report), limits.read_gbs))},
+          {"step_overhead_percent", number(overhead_percent(report))},
           {"prefill_gflops", number(prefill_gflops(report))},
           {"prefill_peak_percent", number(percent_of(prefill_gflops(report), peak))},
           {"stages", stages_json(report)}};
@@ -214,34 +248,46 @@ std::string stage_lines(const BenchReport& report) {
   return lines;
 }
 
-}  // namespace
-
-std::string bench_table(const BenchReport& report) {
+std::string run_lines(const BenchReport& report) {
   const BenchPlan& plan = report.plan;
   const MachineLimits limits = report.limits.value_or(MachineLimits{});
   const double peak = report.limits ? multiply_peak(report) : 0;
   const double batch = static_cast<double>(plan.batch);
   const auto prefill_rate =
       rate(batch * static_cast<double>(plan.prompt_len), mean_prefill(report));
-  const auto decode_rate = rate(batch, mean_decode_step(report));
-  std::string text = fmt::format("model           {}\n", report.model) + machine_lines(report);
-  text +=
+  std::string text =
       fmt::format("run             batch {}, prompt {}, generated {}, depth {}, {}\n", plan.batch,
                   plan.prompt_len, plan.gen_len, plan.depth, counted(plan.reps, "repetition"));
   text += times_line("TTFT", collect(report, &BenchRep::ttft));
   text += times_line("TPOT", collect(report, &BenchRep::tpot));
   text += speed_line("prefill", prefill_rate, prefill_gflops(report), "GFLOP/s",
                      percent_of(prefill_gflops(report), peak), "the multiply peak");
-  text += speed_line("decode", decode_rate, decode_gbs(report), "GB/s",
+  text += speed_line("decode", decode_rate(report), decode_gbs(report), "GB/s",
                      percent_of(decode_gbs(report), limits.read_gbs), "the read bandwidth");
+  if (const auto percent = overhead_percent(report)) {
+    text += fmt::format("between stages  {:.1f} us per decode step = {:.2f} %\n",
+                        *step_overhead(report) * 1e6, *percent);
+  }
   text += fmt::format("memory          peak {:.1f} MiB, weights {:.1f} MiB, KV cache {:.1f} MiB\n",
                       static_cast<double>(report.result.peak_bytes) / (1 << 20),
                       static_cast<double>(report.weight_bytes) / (1 << 20),
                       static_cast<double>(report.result.kv_bytes) / (1 << 20));
-  return text + stage_lines(report) + "\n" + kDefinitions + "\n";
+  return text + stage_lines(report) + "\n";
 }
 
-std::string bench_json(const BenchReport& report) {
+}  // namespace
+
+std::string bench_table(std::span<const BenchReport> reports) {
+  const BenchReport& first = reports.front();
+  std::string text = fmt::format("model           {}\n", first.model) + machine_lines(first);
+  for (const BenchReport& report : reports) text += run_lines(report);
+  return text + fmt::format("{}\n", fmt::join(kDefinitions, "\n"));
+}
+
+std::string bench_json(std::span<const BenchReport> reports) {
+  const BenchReport& report = reports.front();
+  Json runs = Json::array();
+  for (const BenchReport& each : reports) runs.push_back(run_json(each));
   Json machine = {{"cpu", report.cpu}, {"threads", report.threads}};
   const auto limit = [&](double MachineLimits::*field) {
     return report.limits && *report.limits.*field > 0 ? Json(*report.limits.*field) : Json(nullptr);
@@ -255,8 +301,8 @@ std::string bench_json(const BenchReport& report) {
       {"build", {{"version", version_number()}, {"compiler", compiler_name()}}},
       {"config",
        {{"model", report.model}, {"reps", report.plan.reps}, {"warmup", report.plan.warmup}}},
-      {"definitions", kDefinitions},
-      {"runs", Json::array({run_json(report)})},
+      {"definitions", fmt::format("{}", fmt::join(kDefinitions, " "))},
+      {"runs", std::move(runs)},
       {"run",
        {{"version", version_number()},
         {"device", report.device},

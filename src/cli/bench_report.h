@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "engine/bench.h"
@@ -30,13 +31,15 @@ struct BenchReport {
   std::optional<MachineLimits> limits;  // none where nothing is computed
   BenchPlan plan;
   BenchResult result;
-  bool computes = true;  // false: the times mean nothing
+  bool computes = true;    // false: the times mean nothing
+  bool has_draft = false;  // a draft model, whose stages are among the result's
 };
 
-/// For a person: speeds with their share of the limits, the stages, and the definitions.
-std::string bench_table(const BenchReport& report);
+/// For a person: speeds with their share of the limits, the stages, and the definitions. The
+/// reports, at least one, are of one model on one machine.
+std::string bench_table(std::span<const BenchReport> reports);
 
 /// One JSON object, schema 1, numbers that aren't known as null.
-std::string bench_json(const BenchReport& report);
+std::string bench_json(std::span<const BenchReport> reports);
 
 }  // namespace llm

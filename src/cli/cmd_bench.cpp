@@ -2,12 +2,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/machine_speed.h"
 #include "base/cpu_info.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
+#include "cli/engine_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "engine/bench.h"
@@ -23,19 +26,39 @@ constexpr int64_t kMaxReps = 100000;
 
 struct BenchOptions {
   CommonOptions common;
-  std::optional<int64_t> prompt_len, gen_len, batch, depth, reps, warmup;
+  std::optional<int64_t> prompt_len, gen_len, depth, reps, warmup;
+  std::vector<int64_t> batches = {1};
+  bool prefix_cache = false;
+  EngineFlags engine;
   std::string format = "table";
 };
 
-BenchPlan plan_of(const BenchOptions& options) {
+/// "1,64"
+std::vector<int64_t> parse_batches(const std::string& text) {
+  std::vector<int64_t> batches;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const std::optional<int64_t> batch = parse_integer(part);
+    if (!batch || *batch < 1 || *batch > kMaxBatch) {
+      refuse("--batch \"{}\": expected whole numbers from 1 to {}, such as 1,64", text, kMaxBatch);
+    }
+    batches.push_back(*batch);
+    begin = end + 1;
+  }
+  return batches;
+}
+
+BenchPlan plan_of(const BenchOptions& options, int64_t batch) {
   BenchPlan plan;
   plan.prompt_len = options.prompt_len.value_or(plan.prompt_len);
   plan.gen_len = options.gen_len.value_or(plan.gen_len);
-  plan.batch = options.batch.value_or(plan.batch);
+  plan.batch = batch;
   plan.depth = options.depth.value_or(plan.depth);
   plan.reps = options.reps.value_or(plan.reps);
   plan.warmup = options.warmup.value_or(plan.warmup);
   plan.seed = options.common.seed.value_or(0);
+  plan.shared_depth = options.prefix_cache;
   return plan;
 }
 
@@ -74,15 +97,19 @@ void show_progress(int64_t done, int64_t all) {
   }
 }
 
-ExitCode bench(const BenchOptions& options) {
-  const Log log = options.common.log();
-  const BenchPlan plan = plan_of(options);
-  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
-  check_context(options, plan, files, log);
-  const DeviceChoice& device = options.common.device;
-  LoadedModel model(files, options.common.model, device, plan.seed, plan.context(), log);
-  const DType kv_dtype = device.cache_dtype();
+EngineOptions engine_options(const BenchOptions& options, const BenchPlan& plan) {
+  const int64_t block = options.engine.block_size.value_or(kKvBlockSize);
+  const int64_t blocks = plan.batch * ((plan.context() + block - 1) / block);
+  return {.scheduler = {.context = plan.context(),
+                        .max_num_seqs = options.engine.max_num_seqs.value_or(plan.batch),
+                        .prefix_cache = options.prefix_cache},
+          .num_cache_tokens = blocks * block,
+          .kv_dtype = options.common.device.cache_dtype()};
+}
 
+BenchReport run_one(const BenchOptions& options, const BenchPlan& plan, const ModelFiles& files,
+                    LoadedModel& model, const Log& log) {
+  const auto engine = make_engine(model, files, engine_options(options, plan), options.engine, log);
   BenchReport report;
   report.model = files.name;
   report.cpu = cpu_model_name();
@@ -90,22 +117,41 @@ ExitCode bench(const BenchOptions& options) {
   report.device = model.backend().name();
   report.isa = model.backend().isa();
   report.act = name_of(model.backend().act());
-  report.kv_dtype = kv_dtype == DType::kF32 ? "f32" : "bf16";
+  report.kv_dtype = kv_dtype_name(engine->options().kv_dtype);
   report.seed = plan.seed;
   report.weight_bytes = model.decoder().weights().bytes;
   report.plan = plan;
   report.computes = model.backend().computes();
+  report.has_draft = options.engine.draft && *options.engine.draft != "ngram";
   const bool quiet = options.common.quiet;
-  report.result =
-      run_bench(model, plan, kv_dtype, files.config.vocab_size, [quiet](int64_t done, int64_t all) {
-        if (!quiet) show_progress(done, all);
-      });
-  // After the run, whose peak memory would otherwise include the measurement's.
-  if (report.computes) {
-    const MachineSpeed speed = measure_machine(model.pool(), choose_isa());
-    report.limits = MachineLimits{speed.read_gbs, speed.f32_gflops, speed.bf16_gflops};
+  report.result = run_bench(*engine, model.backend(), plan, files.config.vocab_size,
+                            [quiet](int64_t done, int64_t all) {
+                              if (!quiet) show_progress(done, all);
+                            });
+  return report;
+}
+
+ExitCode bench(const BenchOptions& options) {
+  check_engine_options(options.engine);
+  const Log log = options.common.log();
+  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
+  std::vector<BenchPlan> plans;
+  for (const int64_t batch : options.batches) {
+    plans.push_back(plan_of(options, batch));
+    check_context(options, plans.back(), files, log);
   }
-  write_stdout(options.format == "json" ? bench_json(report) : bench_table(report));
+  LoadedModel model(files, options.common.model, options.common.device, plans.front().seed,
+                    plans.front().context(), log);
+  std::vector<BenchReport> reports;
+  for (const BenchPlan& plan : plans) reports.push_back(run_one(options, plan, files, model, log));
+  // After the runs, whose peak memory would otherwise include the measurement's.
+  if (model.backend().computes()) {
+    const MachineSpeed speed = measure_machine(model.pool(), choose_isa());
+    for (BenchReport& report : reports) {
+      report.limits = MachineLimits{speed.read_gbs, speed.f32_gflops, speed.bf16_gflops};
+    }
+  }
+  write_stdout(options.format == "json" ? bench_json(reports) : bench_table(reports));
   return ExitCode::kOk;
 }
 
@@ -117,16 +163,22 @@ Action add_bench(CLI::App& app) {
   add_integer(app, "--prompt-len", options->prompt_len, 1, kMaxTokens,
               "Prompt tokens (default: 512)");
   add_integer(app, "--gen-len", options->gen_len, 0, kMaxTokens, "Generated tokens (default: 128)");
-  add_integer(app, "--batch", options->batch, 1, kMaxBatch, "Requests at once (default: 1)");
+  app.add_option_function<std::string>(
+         "--batch", [&o = *options](const std::string& text) { o.batches = parse_batches(text); },
+         "Requests at once; several numbers are measured one after the other (default: 1)")
+      ->type_name("N,...");
   add_integer(app, "--depth", options->depth, 0, kMaxTokens,
               "Tokens in the cache before the timed prompt (default: 0)");
   add_integer(app, "--reps", options->reps, 1, kMaxReps, "Timed repetitions (default: 5)");
   add_integer(app, "--warmup", options->warmup, 0, kMaxReps,
               "Repetitions before these, not timed (default: 1)");
+  app.add_flag("--prefix-cache", options->prefix_cache,
+               "All prompts begin with the same --depth tokens, and TTFT is that of a hit");
   add_choice(
       app, "--format", {"table", "json"},
       [&o = *options](const std::string& word) { o.format = word; },
       "How to print the result (default: table)");
+  add_engine_options(app, options->engine);
   add_common_options(app, options->common);
   app.footer("llm bench -m DIR --prompt-len 512 --gen-len 64");
   return [options] { return bench(*options); };

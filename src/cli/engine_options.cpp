@@ -1,6 +1,7 @@
 #include "cli/engine_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -14,6 +15,23 @@ constexpr const char* kNgram = "ngram";
 constexpr int64_t kDefaultSpecK = 8;
 constexpr int64_t kMaxSpecK = 64;
 constexpr int64_t kMaxNumSeqs = 4096;
+constexpr int64_t kMaxBlockSize = 1024;
+constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
+
+/// Fits the chunks in which prompts are computed into what the limit leaves beside the rows of
+/// decoding sequences.
+void limit_batched_tokens(SchedulerOptions& scheduler, int64_t most) {
+  const int64_t room = (most - scheduler.most_decode_rows()) / kKvBlockSize * kKvBlockSize;
+  if (room < kKvBlockSize) {
+    refuse("--max-num-batched-tokens {}: --max-num-seqs {}{} needs at least {}", most,
+           scheduler.max_num_seqs,
+           scheduler.max_proposals > 0 ? fmt::format(" with --spec-k {}", scheduler.max_proposals)
+                                       : "",
+           scheduler.most_decode_rows() + kKvBlockSize);
+  }
+  scheduler.prefill_chunk = std::min(scheduler.prefill_chunk, room);
+  scheduler.max_num_batched_tokens = most;
+}
 
 }  // namespace
 
@@ -24,37 +42,48 @@ void add_engine_options(CLI::App& app, EngineFlags& flags) {
                         "the text so far, and verify them together"));
   add_integer(app, "--spec-k", flags.spec_k, 1, kMaxSpecK,
               "With --draft: most guesses at once; fewer where they turn out wrong (default: 8)");
+  add_integer(app, "--max-num-seqs", flags.max_num_seqs, 1, kMaxNumSeqs,
+              "Requests that are answered at the same time (default: 16, or all of --batch)");
+  add_integer(app, "--max-num-batched-tokens", flags.max_num_batched_tokens, 1, kMaxInt,
+              "Most tokens of one step; longer prompts are computed in several (default: 512 "
+              "beside those that all requests generate)");
+  add_integer(app, "--kv-blocks", flags.kv_blocks, 1, kMaxInt,
+              "Blocks in the cache of keys and values; where they run out, the latest request "
+              "waits (default: what all requests need, or fits the memory)");
+  add_integer(app, "--block-size", flags.block_size, kKvBlockSize, kMaxBlockSize,
+              "Tokens in a block, which is taken and shared as a whole: a multiple of 16 "
+              "(default: 16)");
   app.add_flag("--no-prefix-cache", flags.no_prefix_cache,
                "Compute every prompt anew, also where an earlier one began alike");
 }
 
-void add_batch_options(CLI::App& app, EngineFlags& flags) {
-  add_integer(app, "--max-num-seqs", flags.max_num_seqs, 1, kMaxNumSeqs,
-              "Requests that are answered at the same time (default: 16)");
-  add_integer(app, "--kv-blocks", flags.kv_blocks, 1, std::numeric_limits<int32_t>::max(),
-              "Blocks of 16 tokens in the cache of keys and values (default: what all requests "
-              "need, or fits the memory)");
-}
-
 void check_engine_options(const EngineFlags& flags) {
   if (flags.spec_k && !flags.draft) refuse("--spec-k goes with --draft");
+  if (flags.block_size && *flags.block_size % kKvBlockSize != 0) {
+    refuse("--block-size {}: expected a multiple of {}", *flags.block_size, kKvBlockSize);
+  }
 }
 
 std::unique_ptr<Engine> make_engine(LoadedModel& model, const ModelFiles& files,
                                     EngineOptions options, const EngineFlags& flags,
                                     const Log& log) {
-  options.scheduler.prefix_cache = !flags.no_prefix_cache;
-  if (flags.kv_blocks) options.num_cache_tokens = *flags.kv_blocks * kKvBlockSize;
+  SchedulerOptions& scheduler = options.scheduler;
+  if (flags.no_prefix_cache) scheduler.prefix_cache = false;
+  if (flags.block_size) scheduler.block_size = *flags.block_size;
+  if (flags.kv_blocks) options.num_cache_tokens = *flags.kv_blocks * scheduler.block_size;
+  if (flags.draft) scheduler.max_proposals = flags.spec_k.value_or(kDefaultSpecK);
+  if (flags.max_num_batched_tokens) {
+    limit_batched_tokens(scheduler, *flags.max_num_batched_tokens);
+  } else {
+    scheduler.fit_batched_tokens();
+  }
   std::unique_ptr<Proposer> proposer;
   if (flags.draft) {
-    options.scheduler.max_proposals = flags.spec_k.value_or(kDefaultSpecK);
-    options.scheduler.fit_batched_tokens();
     if (*flags.draft == kNgram) {
       proposer = std::make_unique<NgramProposer>();
     } else {
-      Decoder& draft = model.load_draft(*flags.draft, files, options.scheduler.context, log);
-      proposer = std::make_unique<DraftProposer>(
-          draft, BlockManager::blocks_for(options.num_cache_tokens), options.kv_dtype);
+      Decoder& draft = model.load_draft(*flags.draft, files, scheduler.context, log);
+      proposer = std::make_unique<DraftProposer>(draft, options.num_kv_blocks(), options.kv_dtype);
     }
   }
   return std::make_unique<Engine>(model.decoder(), options, std::move(proposer));

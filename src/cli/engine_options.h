@@ -20,14 +20,14 @@ struct EngineFlags {
   std::optional<int64_t> spec_k;
   bool no_prefix_cache = false;
   std::optional<int64_t> max_num_seqs;
+  std::optional<int64_t> max_num_batched_tokens;
   std::optional<int64_t> kv_blocks;
+  std::optional<int64_t> block_size;
 };
 
-/// --draft, --spec-k, --no-prefix-cache.
+/// --draft, --spec-k, --max-num-seqs, --max-num-batched-tokens, --kv-blocks, --block-size and
+/// --no-prefix-cache.
 void add_engine_options(CLI::App& app, EngineFlags& flags);
-
-/// --max-num-seqs, --kv-blocks: where there are many requests.
-void add_batch_options(CLI::App& app, EngineFlags& flags);
 
 /// Refuses (exit code 2) options without the one they belong to.
 void check_engine_options(const EngineFlags& flags);

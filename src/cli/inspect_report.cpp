@@ -7,14 +7,13 @@
 
 #include "cli/counted.h"
 #include "cli/version.h"
+#include "engine/session.h"
 #include "io/json.h"
 
 namespace llm {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kKvBytesPerValue = 2;  // BF16
 
 /// The type of most of the bytes.
 std::string_view main_dtype(const InspectReport& report) {
@@ -104,9 +103,10 @@ void append_config(std::string& out, const InspectReport& report) {
   append_line(out, "rope", rope_text(c.rope));
   append_line(out, "tie_word_embeddings", c.tie_word_embeddings ? "true" : "false");
   append_line(out, "quantization", "none");
-  const int64_t kv = c.kv_bytes_per_token(kKvBytesPerValue);
+  const int64_t kv = kv_bytes_per_token(c, DType::kBF16);
   append_line(out, "KV cache",
-              fmt::format("{} bytes per token in BF16, {} at {} positions", kv,
+              fmt::format("{} bytes per token in BF16 ({} in FP8 or INT8), {} at {} positions", kv,
+                          kv_bytes_per_token(c, DType::kI8),
                           size_text(kv * c.max_position_embeddings), c.max_position_embeddings));
   append_line(out, "eos_token_id",
               report.eos_token_ids.empty()
@@ -206,7 +206,7 @@ std::string inspect_json(const InspectReport& report) {
   json["group_size"] = nullptr;
   json["vocab_size"] = has_config ? Json(report.config->vocab_size) : Json();
   json["kv_bytes_per_token"] =
-      has_config ? Json(report.config->kv_bytes_per_token(kKvBytesPerValue)) : Json();
+      has_config ? Json(kv_bytes_per_token(*report.config, DType::kBF16)) : Json();
   json["config"] = has_config ? config_json(*report.config) : Json();
   json["eos_token_ids"] = has_config ? Json(report.eos_token_ids) : Json();
   json["tokenizer_ids"] = report.tokenizer_ids ? Json(*report.tokenizer_ids) : Json();

@@ -31,28 +31,28 @@ LineReader::~LineReader() {
   if (fd_ != STDIN_FILENO) ::close(fd_);
 }
 
-bool LineReader::next(std::vector<std::string_view>& lines) {
+bool LineReader::take(std::vector<std::string_view>& lines, bool wait) {
   lines.clear();
   buffer_.erase(0, taken_);
   size_t end = std::string::npos;  // of the last whole line
+  size_t num_read = 0;
   while (!at_end_ &&
-         (end == std::string::npos || (buffer_.size() < kBatchBytes && data_waits(fd_)))) {
+         ((wait && end == std::string::npos) || (num_read < kBatchBytes && data_waits(fd_)))) {
     const size_t old_size = buffer_.size();
     read_block();
+    num_read += buffer_.size() - old_size;
     const size_t last = std::string_view(buffer_).substr(old_size).rfind('\n');
     if (last != std::string_view::npos) end = old_size + last;
   }
-  taken_ = end != std::string::npos ? end + 1 : buffer_.size();
+  taken_ = end != std::string::npos ? end + 1 : (at_end_ ? buffer_.size() : 0);
   std::string_view text = std::string_view(buffer_).substr(0, taken_);
   while (!text.empty()) {
     const size_t length = std::min(text.find('\n'), text.size());
     lines.push_back(text.substr(0, length));
     text.remove_prefix(std::min(length + 1, text.size()));
   }
-  return !lines.empty();
+  return !lines.empty() || !at_end_;
 }
-
-bool LineReader::ready() const { return at_end_ || data_waits(fd_); }
 
 int64_t LineReader::file_bytes() const {
   struct stat status {};

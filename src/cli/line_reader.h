@@ -19,15 +19,16 @@ class LineReader {
   /// Waits for a line and takes all that are there by then, about a megabyte at most; false at the
   /// end. The last line needs no line end. The lines are valid until the next call. Refuses a
   /// folder; throws Error (exit code 1) where reading fails.
-  bool next(std::vector<std::string_view>& lines);
+  bool next(std::vector<std::string_view>& lines) { return take(lines, true); }
 
-  /// next() wouldn't wait.
-  bool ready() const;
+  /// The same without waiting: where no whole line is there yet, there are none.
+  bool next_if_ready(std::vector<std::string_view>& lines) { return take(lines, false); }
 
   /// Bytes of the whole file; 0 where that isn't known.
   int64_t file_bytes() const;
 
  private:
+  bool take(std::vector<std::string_view>& lines, bool wait);
   void read_block();
 
   std::string flag_;

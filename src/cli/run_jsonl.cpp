@@ -77,14 +77,14 @@ class JsonlRun {
   void read_lines() {
     while (jobs_.size() < kWindow && !interrupted_) {
       if (lines_.empty()) {
-        if (input_ended_ || (!jobs_.empty() && !reader_.ready())) return;
+        if (input_ended_) return;
         // With nothing to finish, an interrupt ends the program as it does any other.
         if (jobs_.empty()) signals_.reset();
         std::vector<std::string_view> lines;
-        input_ended_ = !reader_.next(lines);
+        input_ended_ = !(jobs_.empty() ? reader_.next(lines) : reader_.next_if_ready(lines));
         if (!signals_) signals_.emplace();
         for (const std::string_view line : lines) lines_.emplace_back(line);
-        if (input_ended_) return;
+        if (lines_.empty()) return;
       }
       const std::string line = std::move(lines_.front());
       lines_.pop_front();
@@ -260,7 +260,6 @@ ExitCode run_jsonl(const RunOptions& options, const Log& log) {
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   SchedulerOptions scheduler{.context = context,
                              .max_num_seqs = options.engine.max_num_seqs.value_or(16)};
-  scheduler.fit_batched_tokens();
   const int64_t cache_tokens =
       plan_cache_tokens(context, scheduler.max_num_seqs, kv_bytes, available);
   LoadedModel model(files, options.common.model, options.common.device,

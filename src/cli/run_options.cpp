@@ -42,7 +42,6 @@ void add_jsonl_options(CLI::App& app, RunOptions& o) {
       "--json and the id; the other options say what a line leaves open"));
   refuse_empty(add_text(app, "-o,--out", o.out, "OUT", "Write there instead of stdout"));
   app.add_flag("--resume", o.resume, "Go on: skip the ids that OUT has already");
-  add_batch_options(app, o.engine);
 }
 
 void check_jsonl_options(const RunOptions& o) {
@@ -51,8 +50,6 @@ void check_jsonl_options(const RunOptions& o) {
   };
   needs_jsonl(o.out.has_value(), "--out");
   needs_jsonl(o.resume, "--resume");
-  needs_jsonl(o.engine.max_num_seqs.has_value(), "--max-num-seqs");
-  needs_jsonl(o.engine.kv_blocks.has_value(), "--kv-blocks");
   if (o.resume && !o.out) refuse("--resume goes with --out");
   if (!o.jsonl) return;
   for (const auto& [flag, given] :

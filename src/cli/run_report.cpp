@@ -31,7 +31,7 @@ std::string per_second(double amount, std::optional<double> seconds) {
 
 RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed) {
   return {std::string(backend.name()), backend.isa(), std::string(name_of(backend.act())),
-          kv_dtype == DType::kF32 ? "f32" : "bf16", seed};
+          std::string(kv_dtype_name(kv_dtype)), seed};
 }
 
 std::string run_json(const RunResult& result, const RunInfo& info, bool with_prompt_ids) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/block_manager.h"
 
 namespace llm {
 namespace {
@@ -29,13 +28,12 @@ Batch BatchBuilder::build(std::span<const ScheduledRows> scheduled, int64_t num_
   for (const ScheduledRows& rows : scheduled) append(rows);
 
   int64_t max_blocks = 0;
-  for (const int32_t length : seq_lens_)
-    max_blocks = std::max(max_blocks, BlockManager::blocks_for(length));
+  for (const int32_t length : seq_lens_) max_blocks = std::max(max_blocks, kv_blocks_for(length));
   block_tables_.assign(scheduled.size() * static_cast<size_t>(max_blocks), kNoBlock);
   auto row = block_tables_.begin();
   for (size_t i = 0; i < scheduled.size(); ++i, row += max_blocks) {
     const auto table = scheduled[i].sequence->block_table();
-    std::copy_n(table.begin(), BlockManager::blocks_for(seq_lens_[i]), row);
+    std::copy_n(table.begin(), kv_blocks_for(seq_lens_[i]), row);
   }
 
   return {.input_ids = input_ids_,
@@ -56,7 +54,7 @@ void BatchBuilder::append(const ScheduledRows& rows) {
   const auto ids = sequence.ids_with_proposals();
   LLM_CHECK(rows.num_tokens > 0 && end <= static_cast<int64_t>(ids.size()), "rows [{}, {}) of {}",
             begin, end, ids.size());
-  LLM_CHECK(BlockManager::blocks_for(end) <= static_cast<int64_t>(sequence.block_table().size()),
+  LLM_CHECK(kv_blocks_for(end) <= static_cast<int64_t>(sequence.block_table().size()),
             "{} blocks for {} tokens", sequence.block_table().size(), end);
   for (int64_t i = begin; i < end; ++i) {
     const int32_t block = sequence.block_table()[static_cast<size_t>(i / kKvBlockSize)];

@@ -23,7 +23,9 @@ std::vector<int32_t> random_ids(const BenchPlan& plan, int64_t request, int64_t 
   std::vector<int32_t> ids(static_cast<size_t>(plan.depth + plan.prompt_len));
   const uint64_t first = static_cast<uint64_t>(request) * ids.size();
   for (size_t i = 0; i < ids.size(); ++i) {
-    ids[i] = static_cast<int32_t>(uniform(plan.seed, first + i) * static_cast<double>(num_ids));
+    const bool shared = plan.shared_depth && i < static_cast<size_t>(plan.depth);
+    const uint64_t counter = shared ? i : first + i;
+    ids[i] = static_cast<int32_t>(uniform(plan.seed, counter) * static_cast<double>(num_ids));
   }
   return ids;
 }
@@ -38,7 +40,7 @@ class TimedBatch {
       request.prompt_ids = random_ids(plan, rep * plan.batch + i, num_ids);
       request.max_tokens = plan.gen_len;
       request.num_ids = num_ids;
-      request.prefill_cut = plan.depth;
+      if (!plan.shared_depth) request.prefill_cut = plan.depth;
       requests_.push_back({engine.add(std::move(request)), 0, 0});
     }
   }
@@ -52,7 +54,7 @@ class TimedBatch {
     start_ = Clock::now();
     while (any([](const Sequence& s) { return s.in_prefill(); })) step();
     rep.prefill = now_;
-    rep.decode_step = run_full_steps();
+    run_full_steps(rep);
     while (engine_.has_work()) step();
     for (const Timed& request : requests_) {
       const int64_t ids = request.sequence->output_length();
@@ -87,13 +89,21 @@ class TimedBatch {
     }
   }
 
-  /// Mean seconds of the steps up to the first end of a sequence; nothing if there are none.
-  std::optional<double> run_full_steps() {
+  /// The steps up to the first end of a sequence; there may be none.
+  void run_full_steps(BenchRep& rep) {
     const double start = now_;
+    const int64_t ids = num_ids();
     int64_t steps = 0;
     for (; !any([](const Sequence& s) { return s.finished(); }); ++steps) step();
-    if (steps == 0) return std::nullopt;
-    return (now_ - start) / static_cast<double>(steps);
+    if (steps == 0) return;
+    rep.decode_step = (now_ - start) / static_cast<double>(steps);
+    rep.ids_per_decode_step = static_cast<double>(num_ids() - ids) / static_cast<double>(steps);
+  }
+
+  int64_t num_ids() const {
+    int64_t sum = 0;
+    for (const Timed& request : requests_) sum += request.sequence->output_length();
+    return sum;
   }
 
   Engine& engine_;
@@ -105,7 +115,7 @@ class TimedBatch {
 BenchRep run_once(Engine& engine, Backend& backend, const BenchPlan& plan, int64_t rep,
                   int64_t num_ids, Observer* observer) {
   TimedBatch batch(engine, plan, rep, num_ids);
-  batch.fill_to(plan.depth);
+  if (!plan.shared_depth) batch.fill_to(plan.depth);
   backend.set_observer(observer);
   const BenchRep result = batch.run();
   backend.set_observer(nullptr);
@@ -114,24 +124,18 @@ BenchRep run_once(Engine& engine, Backend& backend, const BenchPlan& plan, int64
 
 }  // namespace
 
-BenchResult run_bench(LoadedModel& model, const BenchPlan& plan, DType kv_dtype, int64_t num_ids,
+BenchResult run_bench(Engine& engine, Backend& backend, const BenchPlan& plan, int64_t num_ids,
                       const std::function<void(int64_t done, int64_t all)>& on_rep) {
   LLM_CHECK(plan.prompt_len > 0 && plan.gen_len >= 0 && plan.depth >= 0);
-  SchedulerOptions scheduler{
-      .context = plan.context(), .max_num_seqs = plan.batch, .prefix_cache = false};
-  scheduler.max_num_batched_tokens = scheduler.max_num_seqs + scheduler.prefill_chunk;
-  const int64_t blocks = plan.batch * BlockManager::blocks_for(plan.context());
-  Engine engine(
-      model.decoder(),
-      {.scheduler = scheduler, .num_cache_tokens = blocks * kKvBlockSize, .kv_dtype = kv_dtype});
   BenchResult result;
   StageTimes stages;
   const int64_t timed_end = plan.warmup + plan.reps;
   for (int64_t i = 0; i <= timed_end; ++i) {
     on_rep(i, timed_end + 1);
     const BenchRep rep =
-        run_once(engine, model.backend(), plan, i, num_ids, i == timed_end ? &stages : nullptr);
+        run_once(engine, backend, plan, i, num_ids, i == timed_end ? &stages : nullptr);
     if (i >= plan.warmup && i < timed_end) result.reps.push_back(rep);
+    result.observed_decode_step = rep.decode_step.value_or(0);
   }
   on_rep(timed_end + 1, timed_end + 1);
   result.stages = stages.totals();

@@ -18,8 +18,10 @@ struct BenchPlan {
   int64_t depth = 0;      // tokens in the cache before the timed prompt
   int64_t batch = 1;      // requests that arrive at once
   int64_t reps = 5;
-  int64_t warmup = 1;  // repetitions that don't count
-  uint64_t seed = 0;   // of the random prompts
+  int64_t warmup = 1;         // repetitions that don't count
+  uint64_t seed = 0;          // of the random prompts
+  bool shared_depth = false;  // the prompts begin with the same `depth` tokens, which the prefix
+                              // cache has after the first; else they are computed before the clock
 
   int64_t context() const { return depth + prompt_len + gen_len; }
 };
@@ -30,18 +32,21 @@ struct BenchRep {
   std::vector<double> ttft;  // of each request: the same, up to its first id out
   std::vector<double> tpot;  // of each: (end - first id) / (ids - 1)
   std::optional<double> decode_step;  // mean, of the steps in which all requests decode
+  double ids_per_decode_step = 0;     // mean over the same, of all requests together
 };
 
 struct BenchResult {
   std::vector<BenchRep> reps;
-  std::vector<StageTotal> stages;  // of one more repetition, under observation
-  int64_t num_decode_steps = 0;    // in that repetition
-  int64_t kv_bytes = 0;            // the cache for depth, prompt and answer
-  int64_t peak_bytes = 0;          // of the process, most resident memory so far
+  std::vector<StageTotal> stages;   // of one more repetition, under observation
+  int64_t num_decode_steps = 0;     // in that repetition
+  double observed_decode_step = 0;  // its mean, in seconds; 0 without one
+  int64_t kv_bytes = 0;             // the cache for depth, prompt and answer
+  int64_t peak_bytes = 0;           // of the process, most resident memory so far
 };
 
-/// Runs warm-up, repetitions and the observed one. `on_rep` is told how many are done.
-BenchResult run_bench(LoadedModel& model, const BenchPlan& plan, DType kv_dtype, int64_t num_ids,
+/// Runs warm-up, repetitions and the observed one on an engine that has nothing else to do. Prompts
+/// are of ids below num_ids. `on_rep` is told how many are done.
+BenchResult run_bench(Engine& engine, Backend& backend, const BenchPlan& plan, int64_t num_ids,
                       const std::function<void(int64_t done, int64_t all)>& on_rep);
 
 /// Mean, median and 99th percentile (nearest rank); the values must not be empty.

@@ -16,16 +16,12 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
   }
 }
 
-KvCacheSpec cache_spec(const Decoder& decoder, const EngineOptions& options) {
-  return decoder.cache_spec(BlockManager::blocks_for(options.num_cache_tokens), options.kv_dtype);
-}
-
 }  // namespace
 
 Engine::Engine(Decoder& decoder, const EngineOptions& options, std::unique_ptr<Proposer> proposer)
     : decoder_(&decoder),
       options_(options),
-      cache_(cache_spec(decoder, options)),
+      cache_(decoder.cache_spec(options.num_kv_blocks(), options.kv_dtype)),
       scheduler_(options.scheduler, cache_.spec().num_blocks),
       proposer_(std::move(proposer)) {
   LLM_CHECK(options.scheduler.context > 0 && options.scheduler.context <= decoder.max_positions());

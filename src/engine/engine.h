@@ -17,8 +17,14 @@ namespace llm {
 
 struct EngineOptions {
   SchedulerOptions scheduler = {};
-  int64_t num_cache_tokens = 0;  // that the cache holds over all sequences
+  int64_t num_cache_tokens = 0;  // that the cache holds over all sequences, at least
   DType kv_dtype = DType::kBF16;
+
+  /// Of the cache: whole blocks of scheduler.block_size.
+  int64_t num_kv_blocks() const {
+    const int64_t size = scheduler.block_size;
+    return kv_blocks_for((num_cache_tokens + size - 1) / size * size);
+  }
 };
 
 class Engine {

@@ -90,7 +90,7 @@ double gib(double bytes) { return bytes / (1 << 30); }
       static_cast<double>(tokens) * static_cast<double>(request.kv_bytes_per_token);
   refuse(
       "{} needs {:.2f} GiB for keys and values ({} bytes per token), but {:.2f} GiB are "
-      "available: give a smaller --ctx, or --kv-dtype bf16 if it is f32 now",
+      "available: give a smaller --ctx, or --kv-dtype int8 or fp8 (half of bf16)",
       what, gib(needed), request.kv_bytes_per_token,
       gib(static_cast<double>(request.available_bytes)));
 }

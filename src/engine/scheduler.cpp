@@ -18,16 +18,15 @@ int64_t adapted_proposals(int64_t proposed, int64_t accepted, int64_t most) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, int64_t num_blocks)
-    : options_(options), blocks_(num_blocks) {
+    : options_(options), blocks_(num_blocks, options.block_size) {
   LLM_CHECK(options.max_num_seqs > 0 && options.prefill_chunk > 0);
-  LLM_CHECK(options.max_num_batched_tokens >=
-            options.max_num_seqs * (1 + options.max_proposals) + options.prefill_chunk);
+  LLM_CHECK(options.max_num_batched_tokens >= options.most_decode_rows() + options.prefill_chunk);
 }
 
 int64_t Scheduler::most_blocks(const Sequence& sequence) const {
   const int64_t room = options_.context - sequence.prompt_length();
   const int64_t most = sequence.prompt_length() + std::min(room, sequence.request().max_tokens);
-  return BlockManager::blocks_for(most);
+  return blocks_.blocks_for(most);
 }
 
 bool Scheduler::wants_token(const Sequence& sequence) const {
@@ -79,8 +78,8 @@ bool Scheduler::admit(Sequence& sequence) {
   if (options_.prefix_cache && !sequence.lacks_prompt_logits()) {
     sequence.num_cached_tokens_ = blocks_.reuse(sequence.block_table_, sequence.ids());
   }
-  const int64_t missing = BlockManager::blocks_for(sequence.length()) -
-                          static_cast<int64_t>(sequence.block_table_.size());
+  const int64_t missing =
+      blocks_.blocks_for(sequence.length()) - static_cast<int64_t>(sequence.block_table_.size());
   if (missing > blocks_.num_free()) {
     blocks_.release(sequence.block_table_);
     sequence.num_cached_tokens_ = 0;
@@ -98,7 +97,7 @@ bool Scheduler::admit(Sequence& sequence) {
 
 /// False if the sequence itself had to give its blocks up.
 bool Scheduler::make_room_to_decode(const Sequence& sequence) {
-  const int64_t wanted = BlockManager::blocks_for(sequence.num_cached_tokens() + 1) -
+  const int64_t wanted = blocks_.blocks_for(sequence.num_cached_tokens() + 1) -
                          static_cast<int64_t>(sequence.block_table().size());
   while (wanted > blocks_.num_free()) {
     const bool itself = running_.back().get() == &sequence;
@@ -114,11 +113,11 @@ int64_t Scheduler::proposals_for(const Sequence& sequence) const {
   const int64_t left = std::min(sequence.request().max_tokens - sequence.output_length(),
                                 options_.context - sequence.length());
   const int64_t most = std::min({options_.max_proposals, sequence.next_proposals_, left - 1});
-  const int64_t blocks = BlockManager::blocks_for(sequence.length() + most) -
+  const int64_t blocks = blocks_.blocks_for(sequence.length() + most) -
                          static_cast<int64_t>(sequence.block_table().size());
   if (blocks + num_running() <= blocks_.num_free()) return std::max<int64_t>(most, 0);
   const int64_t in_last_block =
-      BlockManager::blocks_for(sequence.length()) * kKvBlockSize - sequence.length();
+      blocks_.blocks_for(sequence.length()) * kKvBlockSize - sequence.length();
   return std::clamp<int64_t>(most, 0, in_last_block);
 }
 

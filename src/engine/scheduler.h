@@ -29,13 +29,15 @@ struct SchedulerOptions {
   int64_t max_num_seqs = 16;             // running at once
   int64_t prefill_chunk = 512;           // prompts are cut at multiples of it
   int64_t max_num_batched_tokens = 528;  // rows of one step, at least the two numbers above
+  int64_t block_size = kKvBlockSize;     // tokens that get cache room at once, a multiple of it
   bool prefix_cache = true;              // share blocks of equal prefixes, also with the past
   int64_t max_proposals = 0;             // of one sequence in one step; 0: no speculation
 
+  /// Rows of a step in which all sequences decode and verify.
+  int64_t most_decode_rows() const { return max_num_seqs * (1 + max_proposals); }
   /// Makes a step large enough for rows of all sequences and one chunk of a prompt.
   void fit_batched_tokens() {
-    const int64_t least = max_num_seqs * (1 + max_proposals) + prefill_chunk;
-    max_num_batched_tokens = std::max(max_num_batched_tokens, least);
+    max_num_batched_tokens = std::max(max_num_batched_tokens, most_decode_rows() + prefill_chunk);
   }
 };
 

@@ -170,7 +170,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, const ModelChoice& choice,
 
 Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& target,
                                  int64_t max_positions, const Log& log) {
-  LLM_CHECK(draft_ == nullptr);
+  if (draft_ != nullptr) return *draft_;
   const ModelChoice choice{.model = name, .config = {}, .random_weights = {}, .tokenizer = {}};
   const ModelFiles files = open_model(choice, Device::kCpu, log);
   refuse_other_vocabulary(target, files);
@@ -185,7 +185,12 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
 }
 
 int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype) {
-  return config.kv_bytes_per_token(bits_of(dtype) / 8.0);
+  const KvCacheSpec one_block{.num_layers = config.num_hidden_layers,
+                              .num_blocks = 1,
+                              .num_key_value_heads = config.num_key_value_heads,
+                              .head_dim = config.head_dim,
+                              .dtype = dtype};
+  return one_block.total_bytes() / kKvBlockSize;
 }
 
 }  // namespace llm

@@ -34,7 +34,7 @@ struct DeviceChoice {
   Device device = Device::kCpu;
   std::optional<int64_t> threads;  // default: allowed_threads()
   std::optional<ActDType> act;     // default: the instruction set's
-  std::optional<DType> kv_dtype;   // default: BF16, or F32 if act is given as F32
+  std::optional<DType> kv_dtype;   // of kKvDTypes; default: BF16, or F32 if act is given as F32
 
   DType cache_dtype() const;
 };
@@ -65,8 +65,9 @@ class LoadedModel {
   LoadedModel(const ModelFiles& files, const ModelChoice& choice, const DeviceChoice& device,
               uint64_t weights_seed, int64_t max_positions, const Log& log);
 
-  /// Loads a smaller model of the same vocabulary onto the same device, once. Refuses (exit code 2)
-  /// one whose tokenizer is another, naming an id that differs, or whose context is too short.
+  /// A smaller model of the same vocabulary on the same device, loaded by the first call. Refuses
+  /// (exit code 2) one whose tokenizer is another, naming an id that differs, or whose context is
+  /// too short.
   Decoder& load_draft(const std::string& name, const ModelFiles& target, int64_t max_positions,
                       const Log& log);
 
@@ -81,7 +82,7 @@ class LoadedModel {
   std::unique_ptr<Decoder> draft_;
 };
 
-/// Bytes of keys and values of one token, all layers.
+/// Bytes of keys and values of one token, all layers, with the scales of an 8-bit type.
 int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype);
 
 }  // namespace llm

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -170,11 +169,6 @@ int64_t ModelConfig::num_parameters() const {
   const int64_t norms = 2 * hidden_size + (qk_norm ? 2 * head_dim : 0);
   const int64_t embeddings = (tie_word_embeddings ? 1 : 2) * vocab_size * hidden_size;
   return embeddings + num_hidden_layers * (qkv + o + mlp + norms) + hidden_size;
-}
-
-int64_t ModelConfig::kv_bytes_per_token(double bytes_per_value) const {
-  const int64_t values = 2 * num_hidden_layers * kv_size();
-  return static_cast<int64_t>(std::ceil(static_cast<double>(values) * bytes_per_value));
 }
 
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {

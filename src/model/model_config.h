@@ -60,8 +60,6 @@ struct ModelConfig {
   int64_t group_size() const { return num_attention_heads / num_key_value_heads; }
   /// Weights of the network; a tied head counts once.
   int64_t num_parameters() const;
-  /// Bytes of K and V of all layers for one token, at `bytes_per_value` per number.
-  int64_t kv_bytes_per_token(double bytes_per_value) const;
 };
 
 /// Parses the text of a config.json; `origin` names it in messages. Refuses (exit code 2) unknown

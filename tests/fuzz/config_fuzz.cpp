@@ -13,7 +13,7 @@ void check_config(const ModelConfig& config) {
   const bool sound = config.vocab_size > 0 && config.hidden_size > 0 && config.head_dim > 0 &&
                      config.head_dim % 2 == 0 && config.num_key_value_heads > 0 &&
                      config.num_attention_heads % config.num_key_value_heads == 0 &&
-                     config.num_parameters() > 0 && config.kv_bytes_per_token(4) > 0;
+                     config.num_parameters() > 0 && config.kv_size() > 0;
   if (!sound) std::abort();
   if (config.head_dim > 4096) return;  // frequencies take time in proportion to it
   for (const float frequency : rope_inv_freq(config.rope, config.head_dim)) {

@@ -1,8 +1,10 @@
 #include "backend/cpu/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace llm {
 namespace {
@@ -21,16 +23,48 @@ void ensure(Buffer& buffer, int64_t bytes) {
 
 uint16_t to_element(float x, uint16_t) { return to_bf16(x).bits; }
 float to_element(float x, float) { return x; }
+int8_t to_element(float x, int8_t) { return static_cast<int8_t>(std::lrint(x)); }
+F8E4M3 to_element(float x, F8E4M3) { return to_f8e4m3(x); }
+
+constexpr float kMaxInt8 = 127.0f;  // as far down as up
+
+/// Divides x[n] by the scale with which its largest magnitude becomes `largest`; returns the scale.
+/// Where a value isn't finite the scale is NaN, so that whatever reads the token shows it.
+float take_scale(float* x, int64_t n, float largest) {
+  float magnitude = 0.0f;
+  bool finite = true;
+  for (int64_t i = 0; i < n; ++i) {
+    finite = finite && std::isfinite(x[i]);
+    magnitude = std::max(magnitude, std::abs(x[i]));
+  }
+  const float scale = magnitude / largest;
+  const bool vanishes = scale < std::numeric_limits<float>::min();
+  const float inverse = 1.0f / scale;
+  for (int64_t i = 0; i < n; ++i) x[i] = finite && !vanishes ? x[i] * inverse : 0.0f;
+  if (!finite) return std::numeric_limits<float>::quiet_NaN();
+  return vanishes ? 0.0f : scale;
+}
+
+constexpr auto kExpandedBlocks = [] {
+  std::array<int32_t, kKvSplit / kKvBlockSize> blocks{};
+  for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<int32_t>(i);
+  return blocks;
+}();
 
 }  // namespace
 
-void CpuAttention::Scratch::fit(int64_t dims) {
+void CpuAttention::Scratch::fit(const KvCacheSpec& spec) {
+  const int64_t dims = padded_head_dim(spec.head_dim);
   const size_t queries = kMaxTileQueries;
   scores.resize(queries * kKvSplit);
   weights.resize(queries * kKvSplit);
   out.resize(2 * queries * static_cast<size_t>(dims));
   states.resize(2 * queries);
   limits.resize(queries);
+  if (spec.has_scales()) {
+    elements.resize(static_cast<size_t>(2 * kKvSplit * dims));
+    scales.resize(2 * kKvSplit);
+  }
   for (size_t i = 0; i < states.size(); ++i) {
     states[i].out = out.data() + i * static_cast<size_t>(dims);
   }
@@ -42,7 +76,7 @@ CpuAttention::CpuAttention(ThreadPool& pool, const RowKernels& kernels)
 void CpuAttention::run(float* out, const float* qkv, const AttentionParams& params,
                        const KvCache& cache, const Batch& batch) {
   const int64_t dims = padded_head_dim(params.head_dim);
-  for (Scratch& scratch : scratch_) scratch.fit(dims);
+  for (Scratch& scratch : scratch_) scratch.fit(cache.spec());
   prepare_rows(qkv, params, cache, batch);
   make_tiles(params, batch);
 
@@ -109,7 +143,7 @@ void CpuAttention::run(float* out, const float* qkv, const AttentionParams& para
 template <typename Element>
 void CpuAttention::append(std::byte* k_block, std::byte* v_block, const float* k, const float* v,
                           int64_t offset, bool last, int64_t head_dim) const {
-  constexpr int64_t kStep = 4 / sizeof(Element);  // elements in a 32-bit word
+  constexpr int64_t kStep = sizeof(Element) == 4 ? 1 : 2;  // what a product takes at once
   const int64_t dims = padded_head_dim(head_dim);
   Element* keys = reinterpret_cast<Element*>(k_block);
   Element* values = reinterpret_cast<Element*>(v_block);
@@ -133,11 +167,10 @@ void CpuAttention::prepare_rows(const float* qkv, const AttentionParams& params,
   const int64_t tokens = batch.num_tokens();
   const int64_t kv_heads = params.num_key_value_heads;
   const int64_t group = params.num_attention_heads / kv_heads;
-  const bool bf16 = cache.spec().dtype == DType::kBF16;
-  const int64_t element = bf16 ? 2 : 4;
+  const KvCacheSpec& spec = cache.spec();
+  const bool f32 = spec.dtype == DType::kF32;
+  const int64_t element = f32 ? 4 : 2;  // bytes of a query's
   const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-  const int64_t head_bytes = kKvBlockSize * dims * element;
-  const int64_t block_bytes = cache.spec().block_bytes();
   const KvLayer layer = cache.layer(params.layer);
   ensure(queries_, kv_heads * tokens * group * dims * element);
 
@@ -155,11 +188,11 @@ void CpuAttention::prepare_rows(const float* qkv, const AttentionParams& params,
       normed_and_rotated(head, params.q_norm, position);
       std::byte* to =
           queries_.data() + (((h / group) * tokens + row) * group + h % group) * dims * element;
-      if (bf16) {
-        kernels_->scale_to_bf16(reinterpret_cast<uint16_t*>(to), head, scale, head_dim);
-      } else {
+      if (f32) {
         float* query = reinterpret_cast<float*>(to);
         for (int64_t d = 0; d < head_dim; ++d) query[d] = head[d] * scale;
+      } else {
+        kernels_->scale_to_bf16(reinterpret_cast<uint16_t*>(to), head, scale, head_dim);
       }
       std::memset(to + head_dim * element, 0, static_cast<size_t>((dims - head_dim) * element));
     }
@@ -167,21 +200,31 @@ void CpuAttention::prepare_rows(const float* qkv, const AttentionParams& params,
     if (slot < 0) return;
     const int64_t block = slot / kKvBlockSize;
     for (int64_t h = 0; h < kv_heads; ++h) {
-      std::memcpy(head, k + h * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
-      normed_and_rotated(head, params.k_norm, position);
-      const int64_t at = block * block_bytes + h * head_bytes;
+      float* key = head;
+      float* value = head + dims;
+      std::memcpy(key, k + h * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
+      std::memcpy(value, v + h * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
+      normed_and_rotated(key, params.k_norm, position);
+      const int64_t at = block * spec.block_bytes() + h * spec.head_bytes();
+      if (spec.has_scales()) {
+        const float largest = spec.dtype == DType::kI8 ? kMaxInt8 : kMaxF8E4M3;
+        const float scales[] = {take_scale(key, head_dim, largest),
+                                take_scale(value, head_dim, largest)};
+        const int64_t scale_at = at + spec.element_bytes() + slot % kKvBlockSize * 4;
+        std::memcpy(layer.k + scale_at, &scales[0], sizeof(float));
+        std::memcpy(layer.v + scale_at, &scales[1], sizeof(float));
+      }
       // The next token of this sequence is the next row, or not there yet.
       const bool last =
           row + 1 == tokens || batch.slot_mapping[static_cast<size_t>(row + 1)] != slot + 1;
       const auto append_as = [&](auto type) {
-        append<decltype(type)>(layer.k + at, layer.v + at, head, v + h * head_dim,
-                               slot % kKvBlockSize, last, head_dim);
+        append<decltype(type)>(layer.k + at, layer.v + at, key, value, slot % kKvBlockSize, last,
+                               head_dim);
       };
-      if (bf16) {
-        append_as(uint16_t{});
-      } else {
-        append_as(float{});
-      }
+      if (spec.dtype == DType::kF32) append_as(float{});
+      if (spec.dtype == DType::kBF16) append_as(uint16_t{});
+      if (spec.dtype == DType::kI8) append_as(int8_t{});
+      if (spec.dtype == DType::kF8E4M3) append_as(F8E4M3{});
     }
   };
   pool_->parallel_for(ceil_div(tokens, kRowsPerTask), [&](int64_t task, int thread) {
@@ -209,37 +252,77 @@ void CpuAttention::make_tiles(const AttentionParams& params, const Batch& batch)
   }
 }
 
+/// Widens one head's keys and values in the given blocks of 8-bit elements to BF16, in the same
+/// order, and gathers their scales.
+void CpuAttention::expand_split(int64_t head_offset, std::span<const int32_t> blocks,
+                                Scratch& scratch, const KvCacheSpec& spec,
+                                const KvLayer& layer) const {
+  const int64_t elements = spec.element_bytes();  // of one byte
+  const auto expand = spec.dtype == DType::kI8 ? kernels_->expand_i8 : kernels_->expand_f8e4m3;
+  uint16_t* to = scratch.elements.data();
+  float* scales = scratch.scales.data();
+  for (const std::byte* plane : {layer.k, layer.v}) {
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const std::byte* from = plane + blocks[i] * spec.block_bytes() + head_offset;
+      expand(to + static_cast<int64_t>(i) * elements, from, elements);
+      std::memcpy(scales + i * kKvBlockSize, from + elements, kKvBlockSize * sizeof(float));
+    }
+    to += kKvSplit / kKvBlockSize * elements;
+    scales += kKvSplit;
+  }
+}
+
 void CpuAttention::attend_split(const Tile& tile, int64_t split, Scratch& scratch,
                                 AttendState* states, const AttentionParams& params,
                                 const KvCache& cache, const Batch& batch) const {
   const int64_t dims = padded_head_dim(params.head_dim);
   const int64_t group = params.num_attention_heads / params.num_key_value_heads;
-  const bool bf16 = cache.spec().dtype == DType::kBF16;
-  const int64_t element = bf16 ? 2 : 4;
+  const KvCacheSpec& spec = cache.spec();
+  const bool f32 = spec.dtype == DType::kF32;
   const int64_t first_row = batch.query_start_loc[static_cast<size_t>(tile.seq)];
+  int64_t end = 0;  // of the tokens that any query sees
   for (int64_t i = 0; i < tile.num_queries; ++i) {
     const size_t row = static_cast<size_t>(first_row + (tile.first_query + i) / group);
     const bool padding = batch.slot_mapping[row] < 0;
-    scratch.limits[static_cast<size_t>(i)] = padding ? 0 : batch.positions[row] + 1;
+    const int32_t limit = padding ? 0 : batch.positions[row] + 1;
+    scratch.limits[static_cast<size_t>(i)] = limit;
+    end = std::max<int64_t>(end, limit);
   }
   const KvLayer layer = cache.layer(params.layer);
-  const int64_t head_offset = tile.kv_head * kKvBlockSize * dims * element;
+  const int64_t head_offset = tile.kv_head * spec.head_bytes();
+  const int64_t first_token = split * kKvSplit;
+  const int64_t num_blocks =
+      ceil_div(std::clamp<int64_t>(end - first_token, 0, kKvSplit), kKvBlockSize);
+  const std::span<const int32_t> blocks = batch.block_tables.subspan(
+      static_cast<size_t>(tile.seq * batch.max_blocks + first_token / kKvBlockSize),
+      static_cast<size_t>(num_blocks));
   AttendArgs args;
-  args.queries =
-      queries_.data() +
-      ((tile.kv_head * batch.num_tokens() + first_row) * group + tile.first_query) * dims * element;
+  args.queries = queries_.data() +
+                 ((tile.kv_head * batch.num_tokens() + first_row) * group + tile.first_query) *
+                     dims * (f32 ? 4 : 2);
   args.limits = scratch.limits.data();
   args.num_queries = tile.num_queries;
   args.head_dim_padded = dims;
-  args.block_table = batch.block_tables.data() + tile.seq * batch.max_blocks;
-  args.k = layer.k + head_offset;
-  args.v = layer.v + head_offset;
-  args.block_stride = cache.spec().block_bytes();
-  args.first_token = split * kKvSplit;
+  if (spec.has_scales()) {
+    expand_split(head_offset, blocks, scratch, spec, layer);
+    const uint16_t* elements = scratch.elements.data();
+    args.block_table = kExpandedBlocks.data();
+    args.k = reinterpret_cast<const std::byte*>(elements);
+    args.v = reinterpret_cast<const std::byte*>(elements + kKvSplit * dims);
+    args.block_stride = kKvBlockSize * dims * 2;
+    args.k_scales = scratch.scales.data();
+    args.v_scales = args.k_scales + kKvSplit;
+  } else {
+    args.block_table = blocks.data();
+    args.k = layer.k + head_offset;
+    args.v = layer.v + head_offset;
+    args.block_stride = spec.block_bytes();
+  }
+  args.first_token = first_token;
   args.scores = scratch.scores.data();
   args.weights = scratch.weights.data();
   args.states = states;
-  (bf16 ? kernels_->attend_bf16 : kernels_->attend_f32)(args);
+  (f32 ? kernels_->attend_f32 : kernels_->attend_bf16)(args);
 }
 
 void CpuAttention::write_result(const Tile& tile, const AttendState* states, float* out,

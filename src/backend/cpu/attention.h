@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
@@ -38,7 +39,9 @@ class CpuAttention {
     std::vector<float> out;           // [2, kMaxTileQueries, D]: running result, one split's
     std::vector<AttendState> states;  // [2, kMaxTileQueries]
     std::vector<int32_t> limits;      // [kMaxTileQueries]
-    void fit(int64_t dims);
+    std::vector<uint16_t> elements;   // [2, kKvSplit * D]: keys and values of 8 bits, as BF16
+    std::vector<float> scales;        // [2, kKvSplit]: theirs
+    void fit(const KvCacheSpec& spec);
   };
 
   void prepare_rows(const float* qkv, const AttentionParams& params, const KvCache& cache,
@@ -46,6 +49,8 @@ class CpuAttention {
   template <typename Element>
   void append(std::byte* k_block, std::byte* v_block, const float* k, const float* v,
               int64_t offset, bool last, int64_t head_dim) const;
+  void expand_split(int64_t head_offset, std::span<const int32_t> blocks, Scratch& scratch,
+                    const KvCacheSpec& spec, const KvLayer& layer) const;
   void make_tiles(const AttentionParams& params, const Batch& batch);
   void attend_split(const Tile& tile, int64_t split, Scratch& scratch, AttendState* states,
                     const AttentionParams& params, const KvCache& cache, const Batch& batch) const;
@@ -54,7 +59,7 @@ class CpuAttention {
 
   ThreadPool* pool_;
   const RowKernels* kernels_;
-  Buffer queries_;  // [kv_heads, T, group, D] in the cache's type, rotated and scaled
+  Buffer queries_;  // [kv_heads, T, group, D] BF16 or, like the cache, F32; rotated and scaled
   std::vector<Tile> tiles_;
   std::vector<Scratch> scratch_;
   std::vector<AttendState> partials_;  // one per tile, split and query, when splits run apart

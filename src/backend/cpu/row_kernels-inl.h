@@ -66,6 +66,16 @@ void scale_to_bf16(uint16_t* y, const float* x, float scale, int64_t n) {
   }
 }
 
+template <typename V>
+void expand_i8(uint16_t* y, const std::byte* x, int64_t n) {
+  for (int64_t i = 0; i < n; i += V::kLanes) V::store_exact_bf16(y + i, V::load_i8(x + i));
+}
+
+template <typename V>
+void expand_f8e4m3(uint16_t* y, const std::byte* x, int64_t n) {
+  for (int64_t i = 0; i < n; i += V::kLanes) V::store_exact_bf16(y + i, V::load_f8e4m3(x + i));
+}
+
 /// How the two products of attention read a BF16 cache: 32-bit words of two values.
 template <typename V>
 struct CacheBf16 {
@@ -99,7 +109,7 @@ void score_tile(const AttendArgs& args, int64_t query, int64_t block, int64_t nu
   constexpr int kParts = kKvBlockSize / V::kLanes;  // vectors per row of 16 tokens
   const int64_t dims = args.head_dim_padded;
   const Element* q = static_cast<const Element*>(args.queries) + query * dims;
-  const int32_t* ids = args.block_table + args.first_token / kKvBlockSize + block;
+  const int32_t* ids = args.block_table + block;
   const Element* k[kBlocks];
   // Fetched along the way: these blocks' values and the keys of the tile after this one. A block
   // is too short for the hardware's own prefetch to run ahead of it.
@@ -175,6 +185,14 @@ void softmax_weights(float* scores, int64_t visible, AttendState& state) {
   state.sum = V::sum(sums);
 }
 
+/// scores[t] *= scales[t] up to the end of the block of the last visible token.
+template <typename V>
+void scale_scores(float* scores, const float* scales, int64_t visible) {
+  for (int64_t t = 0; t < visible; t += V::kLanes) {
+    V::store(scores + t, V::mul(V::load(scores + t), V::load(scales + t)));
+  }
+}
+
 /// out[kQueries][kTileDims vectors] = weights * values over the split's first num_tokens tokens.
 template <typename V, typename C, int kQueries>
 void value_tile(const AttendArgs& args, const typename C::Element* weights, int64_t query,
@@ -189,7 +207,7 @@ void value_tile(const AttendArgs& args, const typename C::Element* weights, int6
     for (auto& vector : of_query) vector = V::zero();
   }
   for (int64_t first = 0; first < num_tokens; first += kKvBlockSize) {
-    const int64_t id = args.block_table[(args.first_token + first) / kKvBlockSize];
+    const int64_t id = args.block_table[first / kKvBlockSize];
     const Element* v = reinterpret_cast<const Element*>(args.v + id * args.block_stride);
     const Element* w = weights + query * kKvSplit + first;
     // Not past the last token: what lies there may be anything, even NaN.
@@ -256,7 +274,12 @@ void attend(const AttendArgs& args) {
     if (visible > kKvSplit) visible = kKvSplit;
     int64_t done = 0;
     if (visible > 0) {
+      if (args.k_scales != nullptr) scale_scores<V>(scores, args.k_scales, visible);
       softmax_weights<V>(scores, visible, args.states[i]);
+      if (args.v_scales != nullptr) {
+        // Not past the last token, whose weight of 0 must stay it: any bits may be a scale there.
+        for (int64_t t = 0; t < visible; ++t) scores[t] *= args.v_scales[t];
+      }
       done = (visible + kKvBlockSize - 1) / kKvBlockSize * kKvBlockSize;
     } else {
       args.states[i].sum = 0.0f;
@@ -288,7 +311,13 @@ void merge(AttendState& into, const AttendState& split, int64_t head_dim_padded)
 
 template <typename V>
 constexpr RowKernels make_row_kernels() {
-  return {rms_norm<V>, rotate<V>, scale_to_bf16<V>, attend<V, CacheBf16<V>>, attend<V, CacheF32<V>>,
+  return {rms_norm<V>,
+          rotate<V>,
+          scale_to_bf16<V>,
+          expand_i8<V>,
+          expand_f8e4m3<V>,
+          attend<V, CacheBf16<V>>,
+          attend<V, CacheF32<V>>,
           merge<V>};
 }
 

@@ -6,6 +6,9 @@
 //   BF16  K [D/2][16][2]   tokens in the lanes, pairs of dimensions
 //         V [16/2][D][2]   dimensions in the lanes, pairs of tokens
 //   F32   K [D][16]        V [16][D]
+//   FP8 E4M3 and INT8 as BF16, and behind them a float32 scale for each of the 16 tokens: the
+//         value is element times scale, the largest magnitude of a token's head has the largest
+//         element (448, 127)
 // so that both products of attention stream their operand in order and need no reduction over
 // lanes. Dimensions past head_dim are zero.
 //
@@ -14,6 +17,8 @@
 //   tokens are taken in splits of kKvSplit; inside a split: maximum, p = exp(score - maximum),
 //   the sum of p over lanes t mod kLanes and then over lanes, and out[d] = sum over t ascending
 //   (BF16: over pairs of tokens, p rounded to BF16); splits are merged in ascending order.
+// Elements of 8 bits are exact in BF16 and go its way; a token's K scale multiplies its score, its
+// V scale its p before the rounding.
 #pragma once
 
 #include <cstddef>
@@ -43,15 +48,17 @@ struct AttendArgs {
   const int32_t* limits;       // [num_queries] tokens that the query sees: its position + 1
   int64_t num_queries;         // <= kMaxTileQueries
   int64_t head_dim_padded;     // D
-  const int32_t* block_table;  // block ids of the sequence
+  const int32_t* block_table;  // ids of the split's blocks
   const std::byte* k;          // cache of the layer, at this head's place in block 0
   const std::byte* v;
-  int64_t block_stride;  // bytes from a block to the next, all heads
-  int64_t first_token;   // of the split; a multiple of kKvSplit
-  float* scores;         // workspace [num_queries, kKvSplit]
-  uint16_t* weights;     // workspace [num_queries, kKvSplit] BF16
-  AttendState* states;   // [num_queries] results for this split alone, written;
-                         // sum = 0 where the query sees none of its tokens
+  int64_t block_stride;             // bytes from a block to the next, all heads
+  int64_t first_token;              // of the split; a multiple of kKvSplit
+  const float* k_scales = nullptr;  // [kKvSplit] of each token's key, or none
+  const float* v_scales = nullptr;  // and value; both or neither
+  float* scores;                    // workspace [num_queries, kKvSplit]
+  uint16_t* weights;                // workspace [num_queries, kKvSplit] BF16
+  AttendState* states;              // [num_queries] results for this split alone, written;
+                                    // sum = 0 where the query sees none of its tokens
 };
 
 struct RowKernels {
@@ -61,6 +68,9 @@ struct RowKernels {
   void (*rotate)(float* x, const float* cos, const float* sin, int64_t half);
   /// Rounds x[n] * scale to BF16 (nearest even).
   void (*scale_to_bf16)(uint16_t* y, const float* x, float scale, int64_t n);
+  /// Widens n 8-bit elements to BF16, which holds them exactly; n is a multiple of kKvLanes.
+  void (*expand_i8)(uint16_t* y, const std::byte* x, int64_t n);
+  void (*expand_f8e4m3)(uint16_t* y, const std::byte* x, int64_t n);
   void (*attend_bf16)(const AttendArgs& args);
   void (*attend_f32)(const AttendArgs& args);
   /// Adds the state of the next split: both to the larger maximum, then summed. D values in out.

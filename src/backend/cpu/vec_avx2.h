@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -68,6 +69,26 @@ struct VecAvx2 {
         _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd), 16);
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
     const __m256i bits = _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), nan);
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0x88);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+  }
+  /// kLanes values of 8 bits, widened. The E4M3 ones are no NaN.
+  static F32 load_i8(const std::byte* p) {
+    const __m128i raw = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(raw));
+  }
+  static F32 load_f8e4m3(const std::byte* p) {
+    const __m128i raw = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    const __m256i u = _mm256_cvtepu8_epi32(raw);
+    const __m256i magnitude = _mm256_slli_epi32(_mm256_and_si256(u, _mm256_set1_epi32(0x7f)), 20);
+    const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(u, _mm256_set1_epi32(0x80)), 24);
+    const __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(magnitude),
+                                       _mm256_set1_ps(0x1p120f));  // bias 7 to 127
+    return _mm256_or_ps(value, _mm256_castsi256_ps(sign));
+  }
+  /// Values that BF16 holds exactly.
+  static void store_exact_bf16(uint16_t* p, F32 v) {
+    const __m256i bits = _mm256_srli_epi32(_mm256_castps_si256(v), 16);
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0x88);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
   }

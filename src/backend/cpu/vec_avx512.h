@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -63,6 +64,25 @@ struct VecAvx512 {
         _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd), 16);
     const __m512i bits = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q),
                                                _mm512_set1_epi32(0x7fc0));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(bits));
+  }
+  /// kLanes values of 8 bits, widened. The E4M3 ones are no NaN.
+  static F32 load_i8(const std::byte* p) {
+    const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(raw));
+  }
+  static F32 load_f8e4m3(const std::byte* p) {
+    const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m512i u = _mm512_cvtepu8_epi32(raw);
+    const __m512i magnitude = _mm512_slli_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x7f)), 20);
+    const __m512i sign = _mm512_slli_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x80)), 24);
+    const __m512 value = _mm512_mul_ps(_mm512_castsi512_ps(magnitude),
+                                       _mm512_set1_ps(0x1p120f));  // bias 7 to 127
+    return _mm512_or_ps(value, _mm512_castsi512_ps(sign));
+  }
+  /// Values that BF16 holds exactly.
+  static void store_exact_bf16(uint16_t* p, F32 v) {
+    const __m512i bits = _mm512_srli_epi32(_mm512_castps_si512(v), 16);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(bits));
   }
   /// 2^n * v for integral n in [-126, 127].

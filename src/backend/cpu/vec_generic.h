@@ -2,6 +2,7 @@
 // Included by one *_generic.cpp each, so everything here stays local to that object.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -61,6 +62,26 @@ struct VecGeneric {
     std::memcpy(&u, &v, sizeof u);
     u = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     for (int i = 0; i < kLanes; ++i) p[i] = v[i] == v[i] ? static_cast<uint16_t>(u[i]) : 0x7fc0;
+  }
+  /// kLanes values of 8 bits, widened. The E4M3 ones are no NaN.
+  static F32 load_i8(const std::byte* p) {
+    F32 v;
+    for (int i = 0; i < kLanes; ++i) v[i] = static_cast<float>(static_cast<int8_t>(p[i]));
+    return v;
+  }
+  static F32 load_f8e4m3(const std::byte* p) {
+    U32 u;
+    for (int i = 0; i < kLanes; ++i) u[i] = static_cast<uint32_t>(p[i]);
+    const F32 magnitude = bits((u & 0x7fu) << 20) * 0x1p120f;  // bias 7 to 127
+    U32 m;
+    std::memcpy(&m, &magnitude, sizeof m);
+    return bits(m | (u & 0x80u) << 24);
+  }
+  /// Values that BF16 holds exactly.
+  static void store_exact_bf16(uint16_t* p, F32 v) {
+    U32 u;
+    std::memcpy(&u, &v, sizeof u);
+    for (int i = 0; i < kLanes; ++i) p[i] = static_cast<uint16_t>(u[i] >> 16);
   }
   /// 2^n * v for integral n in [-126, 127].
   static F32 scale_by_power(F32 v, F32 n) {
