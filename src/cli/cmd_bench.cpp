@@ -76,16 +76,11 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
   const int64_t maximum = files.config.max_position_embeddings;
   const int64_t most = std::min(options.common.ctx.value_or(maximum), maximum);
   refuse_beyond(plan, most);
-  const bool computes = options.common.device.device != Device::kShape;
-  const int64_t context = plan_context(
-      {.ctx = options.common.ctx,
-       .prompt_tokens = plan.depth + plan.prompt_len,
-       .max_tokens = plan.gen_len,
-       .kv_bytes_per_token =
-           plan.batch * kv_bytes_per_token(files.config, options.common.device.cache_dtype()),
-       .available_bytes = computes ? available_memory() : kUnlimitedMemory},
-      files.config, log);
-  refuse_beyond(plan, context);
+  ContextRequest request = cache_request(options.common, files, options.engine);
+  request.prompt_tokens = plan.depth + plan.prompt_len;
+  request.max_tokens = plan.gen_len;
+  request.kv_bytes_per_token *= plan.batch;
+  refuse_beyond(plan, plan_context(request, files.config, log));
 }
 
 void show_progress(int64_t done, int64_t all) {

@@ -49,12 +49,9 @@ void add_chat_options(CLI::App& app, ChatOptions& o) {
 }
 
 int64_t context_for(const ChatOptions& options, const ModelFiles& files, const Log& log) {
-  return plan_context(
-      {.ctx = options.common.ctx,
-       .max_tokens = kNoTokenLimit,
-       .kv_bytes_per_token = kv_bytes_per_token(files.config, options.common.device.cache_dtype()),
-       .available_bytes = available_memory()},
-      files.config, log);
+  ContextRequest request = cache_request(options.common, files, options.engine);
+  request.max_tokens = kNoTokenLimit;
+  return plan_context(request, files.config, log);
 }
 
 /// A terminal whose cursor can be moved about.

@@ -34,13 +34,10 @@ int64_t token_limit(const RunOptions& options) {
 
 int64_t context_for(const RunOptions& options, const ModelFiles& files, const Prompt& prompt,
                     const Log& log) {
-  return plan_context(
-      {.ctx = options.common.ctx,
-       .prompt_tokens = static_cast<int64_t>(prompt.ids.size()),
-       .max_tokens = token_limit(options),
-       .kv_bytes_per_token = kv_bytes_per_token(files.config, options.common.device.cache_dtype()),
-       .available_bytes = computes(options) ? available_memory() : kUnlimitedMemory},
-      files.config, log);
+  ContextRequest request = cache_request(options.common, files, options.engine);
+  request.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  request.max_tokens = token_limit(options);
+  return plan_context(request, files.config, log);
 }
 
 /// An answer that ends before it begins looks like a model with nothing to say.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cli/options.h"
+#include "io/model_dir.h"
 
 namespace llm {
 namespace {
@@ -62,6 +62,20 @@ void check_engine_options(const EngineFlags& flags) {
   if (flags.block_size && *flags.block_size % kKvBlockSize != 0) {
     refuse("--block-size {}: expected a multiple of {}", *flags.block_size, kKvBlockSize);
   }
+}
+
+ContextRequest cache_request(const CommonOptions& common, const ModelFiles& files,
+                             const EngineFlags& flags) {
+  const DType dtype = common.device.cache_dtype();
+  const bool computes = common.device.device != Device::kShape;
+  ContextRequest request{.ctx = common.ctx,
+                         .kv_bytes_per_token = kv_bytes_per_token(files.config, dtype),
+                         .available_bytes = computes ? memory_for_cache(files) : kUnlimitedMemory};
+  if (flags.draft && *flags.draft != kNgram) {
+    const ModelConfig draft = load_model_config(resolve_model_dir(*flags.draft));
+    request.kv_bytes_per_token += kv_bytes_per_token(draft, dtype);
+  }
+  return request;
 }
 
 std::unique_ptr<Engine> make_engine(LoadedModel& model, const ModelFiles& files,

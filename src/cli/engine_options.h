@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "cli/options.h"
 #include "engine/engine.h"
+#include "engine/memory.h"
 #include "engine/session.h"
 
 namespace CLI {
@@ -31,6 +33,11 @@ void add_engine_options(CLI::App& app, EngineFlags& flags);
 
 /// Refuses (exit code 2) options without the one they belong to.
 void check_engine_options(const EngineFlags& flags);
+
+/// What decides about the context, but for the tokens that are wanted: --ctx, the keys and values
+/// of the model and of its draft, and the memory that there is for them.
+ContextRequest cache_request(const CommonOptions& common, const ModelFiles& files,
+                             const EngineFlags& flags);
 
 /// An engine for the loaded model, with its draft model if there is one. Refuses (exit code 2) a
 /// draft that doesn't go with the model. `options` has everything but what the flags say; the model

@@ -14,6 +14,7 @@
 
 #include "cli/answer_loop.h"
 #include "cli/chat_signals.h"
+#include "cli/counted.h"
 #include "cli/jsonl_output.h"
 #include "cli/jsonl_request.h"
 #include "cli/line_reader.h"
@@ -250,18 +251,14 @@ class JsonlRun {
 
 ExitCode run_jsonl(const RunOptions& options, const Log& log) {
   const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
-  const int64_t kv_bytes = kv_bytes_per_token(files.config, options.common.device.cache_dtype());
-  const int64_t available = available_memory();
-  const int64_t context = plan_context({.ctx = options.common.ctx,
-                                        .max_tokens = kNoTokenLimit,
-                                        .kv_bytes_per_token = kv_bytes,
-                                        .available_bytes = available},
-                                       files.config, log);
+  ContextRequest request = cache_request(options.common, files, options.engine);
+  request.max_tokens = kNoTokenLimit;
+  const int64_t context = plan_context(request, files.config, log);
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   SchedulerOptions scheduler{.context = context,
                              .max_num_seqs = options.engine.max_num_seqs.value_or(16)};
-  const int64_t cache_tokens =
-      plan_cache_tokens(context, scheduler.max_num_seqs, kv_bytes, available);
+  const int64_t cache_tokens = plan_cache_tokens(
+      context, scheduler.max_num_seqs, request.kv_bytes_per_token, request.available_bytes);
   LoadedModel model(files, options.common.model, options.common.device,
                     options.common.seed.value_or(0), context, log);
   const std::unique_ptr<Engine> engine =
@@ -270,6 +267,11 @@ ExitCode run_jsonl(const RunOptions& options, const Log& log) {
                    .num_cache_tokens = cache_tokens,
                    .kv_dtype = options.common.device.cache_dtype()},
                   options.engine, log);
+  const KvCacheSpec& cache = engine->cache().spec();
+  log.info(
+      "context {}, at most {} at once; the cache holds {} tokens in {} and takes up to {:.2f} GiB",
+      context, counted(scheduler.max_num_seqs, "request"), cache.num_blocks * kKvBlockSize,
+      kv_dtype_name(cache.dtype), static_cast<double>(cache.total_bytes()) / (1 << 30));
   return JsonlRun(options, files, model, *engine, seed, log).run();
 }
 

@@ -75,8 +75,13 @@ void load_tokenizer(ModelFiles& files, const std::string& given) {
       union_of_ids(files.stop_ids, tokenizer_eos_ids(files.tokenizer_dir, *files.tokenizer));
 }
 
+/// As BF16, the type that nearly all checkpoints have.
+int64_t weight_bytes(const ModelConfig& config) {
+  return config.num_parameters() * bits_of(DType::kBF16) / 8;
+}
+
 void require_memory_for_weights(const ModelFiles& files) {
-  const int64_t needed = files.config.num_parameters() * bits_of(DType::kBF16) / 8;
+  const int64_t needed = weight_bytes(files.config);
   const int64_t available = available_memory();
   if (needed <= available) return;
   refuse(
@@ -182,6 +187,12 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
   DecoderWeights weights = weights_for(files, choice, Device::kCpu, 0, *pool_, log);
   draft_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
   return *draft_;
+}
+
+int64_t memory_for_cache(const ModelFiles& files) {
+  constexpr int64_t kLeastShare = 8;
+  const int64_t available = available_memory();
+  return std::max(available / kLeastShare, available - weight_bytes(files.config));
 }
 
 int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype) {

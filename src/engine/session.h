@@ -82,6 +82,10 @@ class LoadedModel {
   std::unique_ptr<Decoder> draft_;
 };
 
+/// Bytes of memory that the model's weights leave to keys and values. Where they take nearly all,
+/// an eighth: they are mapped from their file, so the system can drop and read parts of them again.
+int64_t memory_for_cache(const ModelFiles& files);
+
 /// Bytes of keys and values of one token, all layers, with the scales of an 8-bit type.
 int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype);
 

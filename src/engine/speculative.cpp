@@ -55,12 +55,17 @@ void DraftProposer::propose(Schedule& schedule) {
   std::vector<DraftRows> rows;
   for (size_t i = 0; i < schedule.rows.size(); ++i) {
     const ScheduledRows& target = schedule.rows[i];
+    if (target.sequence->request().on_sampled) continue;  // never gets guesses
     const int64_t begin = target.sequence->num_draft_cached_tokens();
     const int64_t end = target.begin + target.num_tokens;
     const int64_t guesses = target.max_proposals > 0 ? 1 : 0;
     rows.push_back({i, {target.sequence, begin, end - begin, guesses}});
   }
-  run(schedule, rows, schedule.num_decode_seqs);
+  if (rows.empty()) return;
+  const auto decodes = [&](const DraftRows& r) {
+    return r.of < static_cast<size_t>(schedule.num_decode_seqs);
+  };
+  run(schedule, rows, std::count_if(rows.begin(), rows.end(), decodes));
   while (true) {
     rows.clear();
     for (size_t i = 0; i < static_cast<size_t>(schedule.num_decode_seqs); ++i) {
