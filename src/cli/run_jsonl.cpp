@@ -150,6 +150,8 @@ class JsonlRun {
     RunResult result = job.collector->finish();
     result.first_tool_call = job.request.prompt.num_tool_calls + 1;
     num_tokens_ += std::ssize(result.ids);
+    num_proposed_ += result.num_proposed;
+    num_accepted_ += result.num_accepted;
     std::string line = run_json(result, info_, options_.print_ids);
     return fmt::format("{{\"id\":{},{}", job.id, line.substr(1));
   }
@@ -218,6 +220,9 @@ class JsonlRun {
               engine_.scheduler().num_preemptions() > 0
                   ? fmt::format(", {} preemptions", engine_.scheduler().num_preemptions())
                   : "");
+    if (options_.stats && num_proposed_ > 0) {
+      write_stderr(speculation_stats(num_tokens_, num_proposed_, num_accepted_));
+    }
   }
 
   const RunOptions& options_;
@@ -244,6 +249,8 @@ class JsonlRun {
   int64_t num_errors_ = 0;
   int64_t num_skipped_ = 0;
   int64_t num_tokens_ = 0;
+  int64_t num_proposed_ = 0;
+  int64_t num_accepted_ = 0;
   Clock::time_point start_ = Clock::now();
 };
 

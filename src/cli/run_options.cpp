@@ -52,14 +52,13 @@ void check_jsonl_options(const RunOptions& o) {
   needs_jsonl(o.resume, "--resume");
   if (o.resume && !o.out) refuse("--resume goes with --out");
   if (!o.jsonl) return;
-  for (const auto& [flag, given] :
-       {std::pair("a prompt (PROMPT or -f)", o.prompt || o.file),
-        std::pair("--messages", o.messages.has_value()),
-        std::pair("--token-ids", o.token_ids.has_value()),
-        std::pair("--tools", o.answer.tools.has_value()),
-        std::pair("--show-thinking", o.show_thinking), std::pair("--stats", o.stats),
-        std::pair("--logits-out", o.logits_out.has_value()),
-        std::pair("--trace-shapes", o.trace_shapes)}) {
+  for (const auto& [flag, given] : {std::pair("a prompt (PROMPT or -f)", o.prompt || o.file),
+                                    std::pair("--messages", o.messages.has_value()),
+                                    std::pair("--token-ids", o.token_ids.has_value()),
+                                    std::pair("--tools", o.answer.tools.has_value()),
+                                    std::pair("--show-thinking", o.show_thinking),
+                                    std::pair("--logits-out", o.logits_out.has_value()),
+                                    std::pair("--trace-shapes", o.trace_shapes)}) {
     if (given) refuse("--jsonl and {} can't be used together: leave one of them out", flag);
   }
 }

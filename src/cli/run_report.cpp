@@ -90,15 +90,19 @@ std::string run_stats(const RunResult& result) {
   }
   text += "\n";
   if (result.num_proposed > 0) {
-    const auto ids = static_cast<double>(result.ids.size());
-    text += fmt::format(
-        "speculation {} of {} guesses right ({:.0f} %), {:.2f} tokens per forward pass of the "
-        "model\n",
-        result.num_accepted, result.num_proposed,
-        100.0 * static_cast<double>(result.num_accepted) / static_cast<double>(result.num_proposed),
-        ids / std::max(1.0, ids - static_cast<double>(result.num_accepted)));
+    text += speculation_stats(std::ssize(result.ids), result.num_proposed, result.num_accepted);
   }
   return text;
+}
+
+std::string speculation_stats(int64_t num_ids, int64_t num_proposed, int64_t num_accepted) {
+  const auto ids = static_cast<double>(num_ids);
+  const auto accepted = static_cast<double>(num_accepted);
+  return fmt::format(
+      "speculation {} of {} guesses right ({:.0f} %), {:.2f} tokens per forward pass of the "
+      "model\n",
+      num_accepted, num_proposed, 100 * accepted / static_cast<double>(num_proposed),
+      ids / std::max(1.0, ids - accepted));
 }
 
 }  // namespace llm
