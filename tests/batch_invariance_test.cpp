@@ -2,6 +2,7 @@
 // accumulation per output, whatever shares the step. Row E9 of users' reports.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint_maker.h"
 #include "engine/engine.h"
+#include "engine/speculative.h"
 #include "io/safetensors.h"
 #include "model/decoder.h"
 #include "model/weights.h"
@@ -103,11 +105,67 @@ class Model {
     return outcomes;
   }
 
-  /// In the last run().
+  /// Runs the prompts through a random schedule: how many at once, in which chunks and blocks, with
+  /// how much cache, with look-up or not, each arriving when it happens to; half of them drawn.
+  std::vector<Outcome> run_random(const std::vector<Ids>& prompts, std::mt19937& random) {
+    SchedulerOptions scheduler{.context = kContext,
+                               .max_num_seqs = 1 + random() % 9,
+                               .prefill_chunk = 1 + random() % 64,
+                               .block_size = kKvBlockSize * (1 + random() % 3),
+                               .prefix_cache = random() % 2 == 0,
+                               .max_proposals = random() % 2 == 0 ? 4 : 0};
+    scheduler.max_num_batched_tokens =
+        scheduler.most_decode_rows() + scheduler.prefill_chunk + random() % 100;
+    const int64_t room = kContext + kKvBlockSize * static_cast<int64_t>(random() % 30);
+    Engine engine(*decoder_,
+                  {.scheduler = scheduler, .num_cache_tokens = room, .kv_dtype = setting_.kv_dtype},
+                  scheduler.max_proposals > 0 ? std::make_unique<NgramProposer>() : nullptr);
+    std::vector<std::shared_ptr<const Sequence>> sequences;
+    while (sequences.size() < prompts.size() || engine.has_work()) {
+      while (sequences.size() < prompts.size() && random() % 3 != 0) {
+        sequences.push_back(engine.add(request_of(prompts[sequences.size()], sequences.size())));
+      }
+      engine.step();
+    }
+    num_preemptions_ += engine.scheduler().num_preemptions();
+    std::vector<Outcome> outcomes;
+    for (const auto& s : sequences) {
+      num_accepted_ += s->num_accepted();
+      outcomes.push_back({{}, {s->output_ids().begin(), s->output_ids().end()}});
+    }
+    return outcomes;
+  }
+
+  /// The same requests one after the other, with nothing special.
+  std::vector<Outcome> run_alone(const std::vector<Ids>& prompts) {
+    std::vector<Outcome> outcomes;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      Engine engine(*decoder_, {.scheduler = {.context = kContext, .max_num_seqs = 1},
+                                .num_cache_tokens = kContext,
+                                .kv_dtype = setting_.kv_dtype});
+      const auto s = engine.add(request_of(prompts[i], i));
+      while (engine.has_work()) engine.step();
+      outcomes.push_back({{}, {s->output_ids().begin(), s->output_ids().end()}});
+    }
+    return outcomes;
+  }
+
+  /// In the last run(), or in all of run_random().
   int64_t num_preemptions() const { return num_preemptions_; }
+  int64_t num_accepted() const { return num_accepted_; }
 
  private:
+  Request request_of(const Ids& prompt, size_t index) const {
+    Request request;
+    request.prompt_ids = prompt;
+    request.max_tokens = static_cast<int64_t>(index * 7 % 40);
+    request.num_ids = decoder_->config().vocab_size;
+    if (index % 2 == 1) request.sampling = {.temperature = 0.8f, .seed = index % 3};
+    return request;
+  }
+
   int64_t num_preemptions_ = 0;
+  int64_t num_accepted_ = 0;
   Setting setting_;
   ThreadPool pool_;
   std::unique_ptr<Backend> backend_;
@@ -171,6 +229,33 @@ TEST_CASE("E9: a request's bits don't depend on its company, chunks and threads"
     const std::vector<Outcome> in_turns = narrow_model.run(prompts, true);
     for (size_t i = 0; i < prompts.size(); ++i) CHECK(in_turns[i] == alone[i]);
     CHECK(narrow_model.num_preemptions() > 0);
+  }
+}
+
+TEST_CASE("random schedules: every request gets the ids that it gets alone") {
+  const std::filesystem::path folder = random_model("random-schedules");
+  std::mt19937 random(9);
+  std::vector<Ids> prompts;
+  for (int i = 0; i < 24; ++i) {
+    Ids prompt = random_ids(random, 1 + random() % 60);
+    if (i % 3 == 1) {  // begins as one before it does
+      prompt.insert(prompt.begin(), prompts.back().begin(), prompts.back().end());
+      prompt.resize(std::min<size_t>(prompt.size(), 80));
+    }
+    prompts.push_back(prompt);
+  }
+  for (const Setting& setting : settings()) {
+    CAPTURE(name_of(setting.isa));
+    CAPTURE(kv_dtype_name(setting.kv_dtype));
+    Model model(folder, setting);
+    const std::vector<Outcome> alone = model.run_alone(prompts);
+    for (int round = 0; round < 8; ++round) {
+      CAPTURE(round);
+      const std::vector<Outcome> mixed = model.run_random(prompts, random);
+      for (size_t i = 0; i < prompts.size(); ++i) CHECK(mixed[i].ids == alone[i].ids);
+    }
+    CHECK(model.num_preemptions() > 0);
+    CHECK(model.num_accepted() > 0);
   }
 }
 
