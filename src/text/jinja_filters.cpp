@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <unordered_map>
 
+#include "text/code_points.h"
 #include "text/jinja_builtins.h"
 
 namespace llm::jinja {
@@ -79,12 +80,17 @@ Value attr(I interpreter, V value, A args) {
   return interpreter.get_attribute(value, bound.text(0, "").str());
 }
 
-/// What int() and float() read: in a text that is ASCII, U+001C to U+001F aren't blanks.
+/// What int() and float() read. Unlike strip() they don't take U+001C to U+001F for blanks.
 std::string number_text(const std::string& text) {
-  const bool is_ascii =
-      std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
+  std::string plain;
+  for (size_t i = 0; i < text.size();) {
+    const CodePoint c = code_point_at(text, i);
+    const bool is_blank = c.value > 0x7f && is_python_space(c.value);
+    plain += is_blank ? " " : text.substr(i, c.length);
+    i += c.length;
+  }
   const Text blanks(" \t\n\v\f\r");
-  std::string digits = strip(Text(text), is_ascii ? &blanks : nullptr, true, true).str();
+  std::string digits = strip(Text(plain), &blanks, true, true).str();
   std::erase(digits, '_');
   return digits;
 }
