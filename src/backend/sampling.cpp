@@ -27,37 +27,10 @@ constexpr int kPhiloxRounds = 10;
 constexpr size_t kFirstNucleus = 128;
 constexpr size_t kNucleusGrowth = 8;
 
-/// Largest of the values; minus infinity if there are none. In lanes, so that it runs as vectors.
-float largest_of(std::span<const float> values) {
-  constexpr size_t kLanes = 16;
-  float lanes[kLanes];
-  std::fill(std::begin(lanes), std::end(lanes), -INFINITY);
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) lanes[j] = std::max(lanes[j], values[i + j]);
-  }
-  for (; i < values.size(); ++i) lanes[0] = std::max(lanes[0], values[i]);
-  return *std::max_element(std::begin(lanes), std::end(lanes));
-}
-
 bool all_below_infinity(std::span<const float> values) {
   int32_t bad = 0;
   for (const float x : values) bad |= static_cast<int32_t>(!(x < INFINITY));
   return bad == 0;
-}
-
-/// The raw logits must be numbers below infinity, and one of those that may be drawn above
-/// minus infinity.
-void check_logits(std::span<const float> logits, int64_t num_ids) {
-  if (!all_below_infinity(logits)) {
-    for (size_t i = 0; i < logits.size(); ++i) {
-      if (std::isnan(logits[i])) fail("the logit of token {} is not a number (NaN)", i);
-      if (logits[i] == INFINITY) fail("the logit of token {} is infinite", i);
-    }
-  }
-  if (largest_of(logits.first(static_cast<size_t>(num_ids))) == -INFINITY) {
-    fail("every logit is minus infinity: no token can be chosen");
-  }
 }
 
 void apply_penalties(std::span<float> logits, const SampleRow& row) {
@@ -214,6 +187,31 @@ void validate(const SamplingParams& p) {
   check_range("repetition_penalty", p.repetition_penalty, p.repetition_penalty > 0, "above 0");
   check_range("presence_penalty", p.presence_penalty, true, "a finite number");
   check_range("frequency_penalty", p.frequency_penalty, true, "a finite number");
+}
+
+// In lanes, so that it runs as vectors.
+float largest_of(std::span<const float> values) {
+  constexpr size_t kLanes = 16;
+  float lanes[kLanes];
+  std::fill(std::begin(lanes), std::end(lanes), -INFINITY);
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t j = 0; j < kLanes; ++j) lanes[j] = std::max(lanes[j], values[i + j]);
+  }
+  for (; i < values.size(); ++i) lanes[0] = std::max(lanes[0], values[i]);
+  return *std::max_element(std::begin(lanes), std::end(lanes));
+}
+
+void check_logits(std::span<const float> logits, int64_t num_ids) {
+  if (!all_below_infinity(logits)) {
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (std::isnan(logits[i])) fail("the logit of token {} is not a number (NaN)", i);
+      if (logits[i] == INFINITY) fail("the logit of token {} is infinite", i);
+    }
+  }
+  if (largest_of(logits.first(static_cast<size_t>(num_ids))) == -INFINITY) {
+    fail("every logit is minus infinity: no token can be chosen");
+  }
 }
 
 int32_t sample_row(std::span<const float> logits, const SampleRow& row) {

@@ -30,9 +30,15 @@ struct SampleRow {
   int64_t num_ids = 0;  // ids below this may be drawn; the rest is padding of the embedding
 };
 
+/// Throws Error (exit code 1) when raw logits hold a NaN or +inf, naming the id, or nothing but
+/// -inf among the first num_ids.
+void check_logits(std::span<const float> logits, int64_t num_ids);
+
+/// Largest of the values; minus infinity if there are none.
+float largest_of(std::span<const float> values);
+
 /// The next id for one row of raw logits. The draw depends only on the logits, the parameters and
-/// (seed, number of output ids). Throws Error (exit code 1) when the logits hold a NaN or +inf, or
-/// nothing but -inf.
+/// (seed, number of output ids). Throws Error as check_logits().
 int32_t sample_row(std::span<const float> logits, const SampleRow& row);
 
 /// Uniform in [0, 1) from a counter-based generator (Philox 4x32-10; Salmon et al., SC 2011): a

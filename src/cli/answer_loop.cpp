@@ -146,6 +146,10 @@ RunResult AnswerCollector::finish() {
   result.num_accepted = sequence_->num_accepted();
   const auto ids = sequence_->output_ids().first(static_cast<size_t>(num_taken_));
   result.ids.assign(ids.begin(), ids.end());
+  if (sequence_->request().num_logprobs) {
+    const auto logprobs = sequence_->logprobs().first(ids.size());
+    result.logprobs.emplace(logprobs.begin(), logprobs.end());
+  }
   result.prompt_ids.assign(sequence_->prompt_ids().begin(), sequence_->prompt_ids().end());
   return result;
 }

@@ -7,6 +7,8 @@
 #include "cli/answer_loop.h"
 #include "cli/commands.h"
 #include "cli/counted.h"
+#include "cli/line_editor.h"
+#include "cli/logprobs_table.h"
 #include "cli/output.h"
 #include "cli/run_jsonl.h"
 #include "cli/run_options.h"
@@ -95,6 +97,7 @@ Request make_request(const RunOptions& options, const ModelFiles& files, const P
   if (!options.ignore_eos) request.stop_ids = prompt.stop_ids;
   request.max_tokens = token_limit(options);
   request.num_ids = files.num_ids();
+  request.num_logprobs = options.logprobs;
   request.on_prompt_logits =
       logits_consumer(options, static_cast<int64_t>(prompt.ids.size()), files.config.vocab_size);
   return request;
@@ -103,6 +106,11 @@ Request make_request(const RunOptions& options, const ModelFiles& files, const P
 void print_ids(const RunResult& result) {
   write_stderr(fmt::format("prompt ids: {}\nids: {}\n", fmt::join(result.prompt_ids, " "),
                            fmt::join(result.ids, " ")));
+}
+
+void print_logprobs(const std::vector<GeneratedLogprobs>& logprobs, const Tokenizer* tokenizer) {
+  set_utf8_locale();  // for the widths of characters
+  write_stderr(logprobs_table(logprobs, tokenizer));
 }
 
 EngineOptions engine_options(const RunOptions& options, int64_t context, int64_t prompt_tokens) {
@@ -122,8 +130,10 @@ ExitCode run(RunOptions& options) {
   const Log log = options.common.log();
   repair_texts(options.answer, log);
   if (options.jsonl) return run_jsonl(options, log);
-  if (!computes(options) && (!options.trace_shapes || options.logits_out)) {
-    refuse("--device shape computes nothing: use it with --trace-shapes, without --logits-out");
+  if (!computes(options) && (!options.trace_shapes || options.logits_out || options.logprobs)) {
+    refuse(
+        "--device shape computes nothing: use it with --trace-shapes, without --logits-out and "
+        "--logprobs");
   }
   const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
   const Prompt prompt = make_prompt(options, files, log);
@@ -160,6 +170,7 @@ ExitCode run(RunOptions& options) {
     write_stdout(run_json(result, info, options.print_ids));
   }
   if (options.print_ids) print_ids(result);
+  if (result.logprobs && !options.json) print_logprobs(*result.logprobs, tokenizer);
   if (options.trace_shapes) write_stderr(trace.module_table() + "\n" + trace.stage_table());
   if (options.stats) write_stderr(run_stats(result));
   return ExitCode::kOk;

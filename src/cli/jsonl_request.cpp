@@ -141,6 +141,7 @@ JsonlRequest JsonlReader::request_of(const Value& line) {
   request.max_tokens =
       integer(line, "max_tokens", 0).value_or(options_->answer.max_tokens.value_or(kNoTokenLimit));
   request.num_ids = files_->num_ids();
+  request.num_logprobs = options_->logprobs;
   return made;
 }
 

@@ -9,6 +9,8 @@
 namespace llm {
 namespace {
 
+constexpr int64_t kMaxLogprobs = 20;  // as OpenAI's API and vLLM allow
+
 void add_input_options(CLI::App& app, RunOptions& o) {
   begin_section(app, "Input");
   app.add_option(
@@ -68,6 +70,10 @@ void add_output_options(CLI::App& app, RunOptions& o) {
   app.add_flag("--show-thinking", o.show_thinking,
                "Print thoughts to stderr (otherwise not at all)");
   app.add_flag("--json", o.json, "Print one JSON object at the end instead of the text");
+  add_integer(app, "--logprobs", o.logprobs, 0, kMaxLogprobs,
+              "Show each generated token's log-probability and the N most probable tokens in its "
+              "place, before penalties and temperature: in the JSON object, else as a table on "
+              "stderr");
   app.add_flag("--print-ids", o.print_ids, "Print the ids of prompt and answer to stderr");
   app.add_flag("--stats", o.stats, "Print times and speeds to stderr");
   refuse_empty(add_text(app, "--logits-out", o.logits_out, "F.npy",

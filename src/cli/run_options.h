@@ -43,6 +43,7 @@ struct RunOptions {
   bool show_thinking = false;
   bool print_ids = false;
   bool json = false;
+  std::optional<int64_t> logprobs;  // how many of the most probable ids
   bool stats = false;
   bool trace_shapes = false;
   std::optional<std::string> logits_out;  // .npy file

@@ -18,6 +18,35 @@ Json milliseconds(std::optional<double> seconds) {
   return seconds && std::isfinite(*seconds) ? Json(*seconds * 1e3) : Json(nullptr);
 }
 
+Json logprob_json(const TokenLogprob& token) {
+  return {{"id", token.id}, {"logprob", token.logprob}};  // JSON has no infinity: null
+}
+
+Json logprobs_json(const std::vector<GeneratedLogprobs>& tokens) {
+  Json list = Json::array();
+  for (const GeneratedLogprobs& token : tokens) {
+    Json top = Json::array();
+    for (const TokenLogprob& candidate : token.top) top.push_back(logprob_json(candidate));
+    list.push_back(logprob_json(token.chosen));
+    list.back()["top"] = std::move(top);
+  }
+  return list;
+}
+
+std::string dump(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json info_object(const RunInfo& info) {
+  return {{"version", version_number()},
+          {"device", info.device},
+          {"isa", info.isa},
+          {"act", info.act},
+          {"kv_dtype", info.kv_dtype},
+          {"seed", info.seed},
+          {"model_sha256", nullptr}};
+}
+
 std::string milliseconds_text(std::optional<double> seconds) {
   return seconds ? fmt::format("{:.2f} ms", *seconds * 1e3) : std::string("-");
 }
@@ -33,6 +62,8 @@ RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed) {
   return {std::string(backend.name()), backend.isa(), std::string(name_of(backend.act())),
           std::string(kv_dtype_name(kv_dtype)), seed};
 }
+
+std::string run_info_json(const RunInfo& info) { return dump(info_object(info)); }
 
 std::string run_json(const RunResult& result, const RunInfo& info, bool with_prompt_ids) {
   Json object;
@@ -54,14 +85,9 @@ std::string run_json(const RunResult& result, const RunInfo& info, bool with_pro
                      {"cached_tokens", result.cached_tokens}};
   object["ttft_ms"] = milliseconds(result.ttft);
   object["tpot_ms"] = milliseconds(result.tpot);
-  object["run"] = {{"version", version_number()},
-                   {"device", info.device},
-                   {"isa", info.isa},
-                   {"act", info.act},
-                   {"kv_dtype", info.kv_dtype},
-                   {"seed", info.seed},
-                   {"model_sha256", nullptr}};
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (result.logprobs) object["logprobs"] = logprobs_json(*result.logprobs);
+  object["run"] = info_object(info);
+  return dump(object) + "\n";
 }
 
 std::string tool_call_id(int64_t number) { return fmt::format("call_{}", number); }

@@ -33,6 +33,7 @@ struct RunResult {
   std::vector<std::string> tool_problems;  // why what began like a tool call stayed text
   std::vector<int32_t> prompt_ids;
   std::vector<int32_t> ids;  // generated, with the final eos and the tokens of a cut stop string
+  std::optional<std::vector<GeneratedLogprobs>> logprobs;  // of ids, where asked for
   FinishReason finish_reason = FinishReason::kNone;
   bool interrupted = false;              // by the user
   std::optional<Repetition> repetition;  // what the loop guard found
@@ -47,8 +48,11 @@ struct RunResult {
   double decode_bytes = 0;     // weights and cache that a mean decode step reads
 };
 
+/// The "run" object of a result, as JSON.
+std::string run_info_json(const RunInfo& info);
+
 /// One line. The ids of the prompt only if asked for. model_sha256 is null: reading a whole
-/// checkpoint for it would cost more than most answers.
+/// checkpoint for it would cost more than most answers. A logprob of minus infinity is null.
 std::string run_json(const RunResult& result, const RunInfo& info, bool with_prompt_ids);
 
 /// The id of the nth tool call of a conversation, from 1 on.

@@ -80,8 +80,7 @@ void Engine::deliver_prompt_logits(const Schedule& schedule, ConstTensor logits)
   }
 }
 
-std::vector<std::vector<int32_t>> Engine::choose_ids(const Schedule& schedule,
-                                                     ConstTensor logits) const {
+std::vector<std::vector<int32_t>> Engine::choose_ids(Schedule& schedule, ConstTensor logits) const {
   std::vector<std::vector<int32_t>> next_ids(schedule.rows.size());
   int64_t end = 0;  // of this sequence's rows in logits
   for (size_t i = 0; i < schedule.rows.size(); ++i) {
@@ -92,7 +91,12 @@ std::vector<std::vector<int32_t>> Engine::choose_ids(const Schedule& schedule,
     const int64_t first = end - 1 - std::ssize(proposals);
     std::vector<int32_t>& ids = next_ids[i];
     do {  // as long as the proposals are right
-      ids.push_back(sample(sequence, std::ssize(ids), rows_of(logits, first + std::ssize(ids), 1)));
+      const ConstTensor row = rows_of(logits, first + std::ssize(ids), 1);
+      ids.push_back(sample(sequence, std::ssize(ids), row));
+      if (const auto num_top = sequence.request().num_logprobs) {
+        const std::span values(row.as<float>(), static_cast<size_t>(row.shape[1]));
+        schedule.add_logprobs(i, logprobs_of(values, ids.back(), *num_top));
+      }
     } while (ids.size() <= proposals.size() && ids.back() == proposals[ids.size() - 1] &&
              !sequence.stops_at(ids.back()));
   }

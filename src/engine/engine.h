@@ -53,7 +53,7 @@ class Engine {
 
  private:
   void deliver_prompt_logits(const Schedule& schedule, ConstTensor logits) const;
-  std::vector<std::vector<int32_t>> choose_ids(const Schedule& schedule, ConstTensor logits) const;
+  std::vector<std::vector<int32_t>> choose_ids(Schedule& schedule, ConstTensor logits) const;
   int32_t sample(const Sequence& sequence, int64_t num_right, ConstTensor logits) const;
 
   Decoder* decoder_;

@@ -170,6 +170,10 @@ void Schedule::drafted(size_t row, int64_t num_tokens) {
   sequences[row]->num_draft_cached_tokens_ = num_tokens;
 }
 
+void Schedule::add_logprobs(size_t row, GeneratedLogprobs logprobs) {
+  sequences[row]->logprobs_.push_back(std::move(logprobs));
+}
+
 std::vector<std::shared_ptr<const Sequence>> Scheduler::done(
     std::span<const std::vector<int32_t>> next_ids) {
   LLM_CHECK(next_ids.size() == schedule_.rows.size());

@@ -51,6 +51,8 @@ struct Schedule {
   void propose(size_t row, int32_t id);
   /// The draft's cache holds so many leading ids of the row's sequence now, proposals included.
   void drafted(size_t row, int64_t num_tokens);
+  /// What belongs to the next of the ids that done() is going to give the row's sequence.
+  void add_logprobs(size_t row, GeneratedLogprobs logprobs);
 };
 
 class Scheduler {

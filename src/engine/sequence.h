@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "backend/logprobs.h"
 #include "backend/sampling.h"
 #include "base/tensor.h"
 
@@ -25,6 +27,9 @@ struct Request {
   std::vector<int32_t> stop_ids;       // each ends the sequence and is its last id
   int64_t max_tokens = kNoTokenLimit;  // generated ids, the stop id included; 0 = prefill only
   int64_t num_ids = 0;                 // ids below this may be generated
+  /// With each generated id its probability and that of so many of the most probable ones is kept
+  /// (Sequence::logprobs()); not given: none.
+  std::optional<int64_t> num_logprobs;
   int64_t prefill_cut = 0;  // the prefill stops before this position until all others have
                             // reached theirs; 0 = off
   /// If set: takes each sampled id and returns the one to use, which may be another: how text is
@@ -76,6 +81,8 @@ class Sequence {
   std::span<const int32_t> output_ids_with(int64_t n) const {
     return ids_with_proposals().subspan(prompt_size(), static_cast<size_t>(output_length() + n));
   }
+  /// Of each output id, if the request asked for them.
+  std::span<const GeneratedLogprobs> logprobs() const { return logprobs_; }
   /// Over its whole life.
   int64_t num_proposed() const { return num_proposed_; }
   int64_t num_accepted() const { return num_accepted_; }
@@ -117,6 +124,7 @@ class Sequence {
 
   Request request_;
   std::vector<int32_t> ids_;  // and behind them the proposals
+  std::vector<GeneratedLogprobs> logprobs_;
   int64_t prompt_length_;
   int64_t prefill_end_;
   int64_t num_cached_tokens_ = 0;
