@@ -45,6 +45,7 @@ constexpr Subcommand kSubcommands[] = {
     {"tokenize", "Turn text into token ids and back", add_tokenize},
     {"inspect", "Show what a model folder holds", add_inspect},
     {"bench", "Measure prefill and decode speed", add_bench},
+    {"eval", "Measure perplexity on a text, and the distance from a baseline", add_eval},
     {"models", "List models: known, installed, fitting this machine", add_models},
     {"get", "Download a model into the Hugging Face cache", add_get},
     {"doctor", "Check this machine and this build; the text for a bug report", add_doctor},

@@ -22,6 +22,7 @@ using Action = std::function<ExitCode()>;
 Action add_run(CLI::App& app);
 Action add_chat(CLI::App& app);
 Action add_bench(CLI::App& app);
+Action add_eval(CLI::App& app);
 Action add_tokenize(CLI::App& app);
 Action add_inspect(CLI::App& app);
 Action add_models(CLI::App& app);

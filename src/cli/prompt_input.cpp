@@ -21,35 +21,37 @@ constexpr size_t kMaxInputBytes = size_t{1} << 30;
 constexpr int kNoticeAfterMs = 1000;
 
 /// The bytes of the file, NUL included. A pipe or device works as well as a regular file.
-std::string read_file(const std::string& path) {
+std::string read_file(const char* flag, const std::string& path) {
   std::error_code error;
-  if (path == "-") refuse("-f -: expected a file; stdin is read without being named");
-  if (std::filesystem::is_directory(path, error)) refuse("-f {}: is a folder, not a file", path);
+  if (path == "-") refuse("{} -: expected a file; stdin is read without being named", flag);
+  if (std::filesystem::is_directory(path, error)) {
+    refuse("{} {}: is a folder, not a file", flag, path);
+  }
   std::ifstream file(path, std::ios::binary);
-  if (!file) refuse("-f {}: {}", path, std::strerror(errno));
+  if (!file) refuse("{} {}: {}", flag, path, std::strerror(errno));
   std::string text;
   std::vector<char> block(1 << 16);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
     text.append(block.data(), static_cast<size_t>(file.gcount()));
-    if (text.size() > kMaxInputBytes) refuse("-f {}: larger than 1 GiB", path);
+    if (text.size() > kMaxInputBytes) refuse("{} {}: larger than 1 GiB", flag, path);
   }
-  if (file.bad()) refuse("-f {}: can't be read", path);
+  if (file.bad()) refuse("{} {}: can't be read", flag, path);
   return text;
 }
 
-void wait_with_notice(const Log& log) {
+void wait_with_notice(const char* noun, const Log& log) {
   if (stdin_is_terminal()) {
     log.info("reading text from the terminal: end it with Ctrl-D on a line of its own");
     return;
   }
   pollfd wanted = {STDIN_FILENO, POLLIN, 0};
   if (::poll(&wanted, 1, kNoticeAfterMs) == 0) {
-    log.info("waiting for the prompt on stdin (end it with end-of-file; `< /dev/null` for none)");
+    log.info("waiting for the {} on stdin (end it with end-of-file; `< /dev/null` for none)", noun);
   }
 }
 
-std::string read_stdin(const Log& log) {
-  wait_with_notice(log);
+std::string read_stdin(const char* noun, const Log& log) {
+  wait_with_notice(noun, log);
   std::string text;
   std::vector<char> block(1 << 16);
   while (true) {
@@ -134,9 +136,9 @@ std::string read_prompt(const PromptInput& input, const Log& log) {
     if (input.drop_newline) drop_one_newline(text);
     parts.push_back(std::move(text));
   };
-  if (input.file) add(read_file(*input.file));
+  if (input.file) add(read_file(input.file_flag, *input.file));
   const bool stdin_too = input.read_stdin && (input.read_terminal || !stdin_is_terminal());
-  if (only_stdin || stdin_too) add(read_stdin(log));
+  if (only_stdin || stdin_too) add(read_stdin(input.noun, log));
 
   std::string prompt;
   for (const std::string& part : parts) {
@@ -145,7 +147,7 @@ std::string read_prompt(const PromptInput& input, const Log& log) {
   }
   bool replaced = false;
   prompt = replace_invalid_utf8(prompt, &replaced);
-  if (replaced) log.warn("the prompt is not valid UTF-8: ill-formed parts became U+FFFD");
+  if (replaced) log.warn("the {} is not valid UTF-8: ill-formed parts became U+FFFD", input.noun);
   return prompt;
 }
 

@@ -12,13 +12,15 @@ namespace llm {
 
 /// Where the text comes from and what becomes of its ends.
 struct PromptInput {
-  std::optional<std::string> prompt;  // PROMPT; "-" = only stdin
-  std::optional<std::string> file;    // -f
-  bool escape = false;                // PROMPT has \n and the like
-  bool read_stdin = true;             // if it isn't a terminal
-  bool read_terminal = false;         // stdin even so
-  bool raw = false;                   // parts are joined plainly, else by a blank line
-  bool drop_newline = true;           // one trailing newline of file and of stdin
+  std::optional<std::string> prompt = {};  // PROMPT; "-" = only stdin
+  std::optional<std::string> file = {};    // -f
+  bool escape = false;                     // PROMPT has \n and the like
+  bool read_stdin = true;                  // if it isn't a terminal
+  bool read_terminal = false;              // stdin even so
+  bool raw = false;                        // parts are joined plainly, else by a blank line
+  bool drop_newline = true;                // one trailing newline of file and of stdin
+  const char* file_flag = "-f";            // which gave the file
+  const char* noun = "prompt";             // what messages call the text
 };
 
 /// PROMPT, file and stdin in that order; parts that are empty are left out. Ill-formed UTF-8

@@ -102,21 +102,6 @@ DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, D
   return load_weights(files.config, std::move(checkpoint), log);
 }
 
-/// Tokens are compared, not sizes: embeddings are padded to different ones.
-void refuse_other_vocabulary(const ModelFiles& target, const ModelFiles& draft) {
-  if (!target.tokenizer || !draft.tokenizer) {
-    refuse("--draft {}: {} has no tokenizer to compare", draft.name,
-           target.tokenizer ? draft.name : target.name);
-  }
-  const Tokenizer& a = *target.tokenizer;
-  const Tokenizer& b = *draft.tokenizer;
-  for (int32_t id = 0; id < std::max(a.num_ids(), b.num_ids()); ++id) {
-    if (a.has_token(id) == b.has_token(id) && a.bytes_of(id) == b.bytes_of(id)) continue;
-    refuse("--draft {}: its tokenizer is another: id {} is {} there, but {} in {}", draft.name, id,
-           json_quote(b.bytes_of(id)), json_quote(a.bytes_of(id)), target.name);
-  }
-}
-
 }  // namespace
 
 DType DeviceChoice::cache_dtype() const {
@@ -157,6 +142,21 @@ ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log) 
   return files;
 }
 
+void refuse_other_vocabulary(const std::string& flag, const ModelFiles& model,
+                             const ModelFiles& other) {
+  if (!model.tokenizer || !other.tokenizer) {
+    refuse("{} {}: {} has no tokenizer to compare", flag, other.name,
+           model.tokenizer ? other.name : model.name);
+  }
+  const Tokenizer& a = *model.tokenizer;
+  const Tokenizer& b = *other.tokenizer;
+  for (int32_t id = 0; id < std::max(a.num_ids(), b.num_ids()); ++id) {
+    if (a.has_token(id) == b.has_token(id) && a.bytes_of(id) == b.bytes_of(id)) continue;
+    refuse("{} {}: its tokenizer is another: id {} is {} there, but {} in {}", flag, other.name, id,
+           json_quote(b.bytes_of(id)), json_quote(a.bytes_of(id)), model.name);
+  }
+}
+
 LoadedModel::LoadedModel(const ModelFiles& files, const ModelChoice& choice,
                          const DeviceChoice& device, uint64_t weights_seed, int64_t max_positions,
                          const Log& log) {
@@ -178,7 +178,7 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
   if (draft_ != nullptr) return *draft_;
   const ModelChoice choice{.model = name, .config = {}, .random_weights = {}, .tokenizer = {}};
   const ModelFiles files = open_model(choice, Device::kCpu, log);
-  refuse_other_vocabulary(target, files);
+  refuse_other_vocabulary("--draft", target, files);
   if (files.config.max_position_embeddings < max_positions) {
     refuse("--draft {}: its context holds {} tokens, less than the {} here: give --ctx {}", name,
            files.config.max_position_embeddings, max_positions,

@@ -58,6 +58,12 @@ struct ModelFiles {
 /// The shape device needs no weights, so a bare config will do.
 ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log);
 
+/// Refuses (exit code 2) another model, given with `flag`, whose tokens aren't those of the first,
+/// naming an id that differs. Tokens are compared, not sizes: embeddings are padded to different
+/// ones.
+void refuse_other_vocabulary(const std::string& flag, const ModelFiles& model,
+                             const ModelFiles& other);
+
 /// Weights on a device, ready to run.
 class LoadedModel {
  public:
