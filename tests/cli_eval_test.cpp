@@ -96,8 +96,9 @@ TEST_CASE("eval: perplexity is that of the logits of each window, for many windo
   struct Case {
     size_t ctx, stride;
   };
-  for (const auto& [ctx, stride] :
-       {Case{4096, 1}, Case{ids.size(), 7}, {ids.size() - 1, 100}, {64, 32}, {50, 50}, {100, 41}}) {
+  for (const Case& windows : {Case{4096, 1}, Case{ids.size(), 7}, Case{ids.size() - 1, 100},
+                              Case{64, 32}, Case{50, 50}, Case{100, 41}}) {
+    const size_t ctx = windows.ctx, stride = windows.stride;
     CAPTURE(ctx);
     CAPTURE(stride);
     double sum = 0, squares = 0;
