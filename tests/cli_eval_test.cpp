@@ -249,6 +249,15 @@ TEST_CASE("eval: a text of two tokens has a perplexity without error") {
         doctest::Approx(-log_softmax_of("tiny", ids)[0][static_cast<size_t>(ids[1])]));
 }
 
+TEST_CASE("eval: the last newline is part of the text") {
+  const std::string path = (fresh_test_dir("eval-newline") / "text.txt").string();
+  write_text(path, "Once there was a fox\n");
+  const size_t scored = ids_of(path).size() - 1;
+  CHECK(eval({"--text", path})["tokens"] == scored);
+  CHECK(Json::parse(output({"eval", "--json", "--text", "-"}, {}, file_text(path)))["tokens"] ==
+        scored);
+}
+
 TEST_CASE("eval: what can't be evaluated is refused before any work") {
   const fs::path dir = fresh_test_dir("eval-refused");
   const std::string text = text_file(dir, 300), empty = (dir / "empty.txt").string();

@@ -109,12 +109,12 @@ TEST_CASE("KL of two rows: ids without probability") {
 }
 
 TEST_CASE("a token's score: its NLL over the whole row, the comparison without padding") {
-  const Row own = {1.0f, 4.0f, 2.0f, 9.0f}, baseline = {1.0f, 5.0f, 5.0f};
+  const Row own = {1.0f, 4.0f, 2.0f, 9.0f}, baseline = {1.0f, 5.0f, 5.0f, 0.0f};
   TokenScore score = score_token(own, 2);
   CHECK(score.nll == doctest::Approx(log_sum_exp(own) - 2.0));
   compare_token(score, own, baseline, 3);
   const Row compared = {1.0f, 4.0f, 2.0f};
-  CHECK(score.kl == kl_divergence(baseline, compared));
+  CHECK(score.kl == kl_divergence(Row{1.0f, 5.0f, 5.0f}, compared));
   CHECK(score.same_top);  // of a tie the lower id
   compare_token(score, own, Row{1.0f, 5.0f, 5.5f}, 3);
   CHECK_FALSE(score.same_top);
