@@ -133,7 +133,7 @@ asan:
 
 # The readers and their fuzz targets, built apart with clang (tests/fuzz/).
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))
-FUZZ_LIB := $(patsubst %.cpp,$(BUILD)/%.o,$(wildcard src/base/*.cpp src/io/*.cpp src/text/*.cpp) \
+FUZZ_LIB := $(patsubst %.cpp,$(BUILD)/%.o,$(filter src/base/% src/io/% src/text/%,$(SOURCES)) \
   $(addprefix src/,model/model_config.cpp model/rope.cpp model/rope_parse.cpp cli/output.cpp \
   cli/line_reader.cpp cli/tokenize_jsonl.cpp))
 fuzz-targets: $(FUZZ_TARGETS)

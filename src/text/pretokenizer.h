@@ -12,6 +12,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/cpu_info.h"
+#include "text/byte_classes.h"
+#include "text/qwen_blocks.h"
 #include "text/qwen_scanner.h"
 #include "text/split.h"
 
@@ -39,7 +42,8 @@ class PreTokenizer {
   using Step = std::variant<Scanner, Split, PrefixSpace>;
 
   /// Each step cuts the pieces of the one before it. With none the whole text is one piece.
-  explicit PreTokenizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
+  explicit PreTokenizer(std::vector<Step> steps, Isa isa = choose_isa())
+      : steps_(std::move(steps)), classify_(byte_classifier(isa)) {}
 
   /// Texts that steps have made; they stay where they are.
   using Copies = std::list<std::string>;
@@ -53,11 +57,7 @@ class PreTokenizer {
   template <typename Sink>
   void for_each_piece(std::string_view text, Copies& copies, Sink&& sink) const {
     if (is_qwen()) {
-      while (!text.empty()) {
-        const size_t length = scan_qwen_inline(text);
-        sink(text.substr(0, length));
-        text.remove_prefix(length);
-      }
+      for_each_qwen_piece(text, classify_, sink);
     } else {
       cut(0, text, copies, sink);
     }
@@ -91,6 +91,7 @@ class PreTokenizer {
   }
 
   std::vector<Step> steps_;
+  ByteClassifier classify_;
 };
 
 }  // namespace llm

@@ -12,8 +12,27 @@ size_t end_of_line_breaks(std::string_view text, size_t begin) {
   return begin;
 }
 
-/// Length of 's 't 're 've 'm 'll or 'd in any case at the beginning of a text, 0 if there is none.
-size_t contraction(std::string_view text) {
+/// The alternatives \s*[\r\n]+|\s+(?!\S)|\s+ on a text that begins with white space: up to the last
+/// line break of the run; without one, all of it at the text's end, else all but the last
+/// character, which goes with what follows; never nothing.
+size_t white_space(std::string_view text) {
+  size_t after_break = 0;
+  size_t last = 0;
+  size_t end = 0;
+  while (end < text.size()) {
+    const Char c = char_at(text, end);
+    if (c.char_class != CharClass::kSpace) break;
+    last = end;
+    end += c.length;
+    if (is_line_break(text[last])) after_break = end;
+  }
+  if (after_break > 0) return after_break;
+  return end == text.size() || last == 0 ? end : last;
+}
+
+}  // namespace
+
+size_t qwen_scanner::contraction(std::string_view text) {
   const auto letter = [&](size_t i) {
     const char c = i < text.size() ? text[i] : '\0';
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -35,26 +54,6 @@ size_t contraction(std::string_view text) {
   }
 }
 
-/// The alternatives \s*[\r\n]+|\s+(?!\S)|\s+ on a text that begins with white space: up to the last
-/// line break of the run; without one, all of it at the text's end, else all but the last
-/// character, which goes with what follows; never nothing.
-size_t white_space(std::string_view text) {
-  size_t after_break = 0;
-  size_t last = 0;
-  size_t end = 0;
-  while (end < text.size()) {
-    const Char c = char_at(text, end);
-    if (c.char_class != CharClass::kSpace) break;
-    last = end;
-    end += c.length;
-    if (is_line_break(text[last])) after_break = end;
-  }
-  if (after_break > 0) return after_break;
-  return end == text.size() || last == 0 ? end : last;
-}
-
-}  // namespace
-
 size_t end_of_letters(std::string_view text, size_t begin) {
   constexpr size_t kStep = 8;
   while (begin + kStep <= text.size()) {
@@ -75,7 +74,7 @@ size_t end_of_letters(std::string_view text, size_t begin) {
 /// See kQwenPattern, whose alternatives are tried in order.
 size_t scan_qwen(std::string_view text) {
   if (text[0] == '\'') {
-    if (const size_t length = contraction(text)) return length;
+    if (const size_t length = qwen_scanner::contraction(text)) return length;
   }
   const Char first = char_at(text, 0);
   if (first.char_class == CharClass::kLetter) return end_of_letters(text, first.length);

@@ -1,7 +1,6 @@
 // Qwen's split pattern (Qwen2, Qwen2.5 and Qwen3), matched by hand.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -23,23 +22,6 @@ size_t end_of_letters(std::string_view text, size_t begin);
 
 namespace qwen_scanner {
 
-inline constexpr uint8_t kLetter = 1;
-inline constexpr uint8_t kMayLead = 2;  // a word, and is nothing else before one
-inline constexpr uint8_t kDigit = 4;
-
-/// What an ASCII byte is at the beginning of a piece; 0 for all that takes a closer look.
-inline constexpr std::array<uint8_t, 256> kRoles = [] {
-  std::array<uint8_t, 256> roles{};
-  for (int c = 0; c < 0x80; ++c) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    const bool digit = c >= '0' && c <= '9';
-    if (letter) roles[c] = kLetter;
-    if (digit) roles[c] = kDigit;
-    if (!letter && !digit && c != '\r' && c != '\n' && c != '\'') roles[c] = kMayLead;
-  }
-  return roles;
-}();
-
 /// How many of the eight bytes at `text` are ASCII letters before the first that isn't.
 inline size_t letters_of_eight(const char* text) {
   constexpr uint64_t kEach = 0x0101010101010101;
@@ -54,23 +36,10 @@ inline size_t letters_of_eight(const char* text) {
   return static_cast<size_t>(std::countr_zero(others)) / 8;
 }
 
-}  // namespace qwen_scanner
+/// Length of 's 't 're 've 'm 'll or 'd in any case at the beginning of a text that begins with an
+/// apostrophe, 0 if there is none.
+size_t contraction(std::string_view text);
 
-/// The same as scan_qwen(), in a few steps for the most frequent piece: an ASCII word, alone or
-/// after a space or symbol.
-inline size_t scan_qwen_inline(std::string_view text) {
-  using namespace qwen_scanner;
-  constexpr size_t kReadAhead = 9;  // a leading character and eight letters
-  if (text.size() <= kReadAhead) return scan_qwen(text);
-  const uint8_t first = kRoles[static_cast<unsigned char>(text[0])];
-  const uint8_t second = kRoles[static_cast<unsigned char>(text[1])];
-  const size_t lead = first == kLetter ? 0 : 1;
-  if (first != kLetter && (first != kMayLead || second != kLetter)) {
-    return first == kDigit ? 1 : scan_qwen(text);
-  }
-  const size_t end = lead + letters_of_eight(text.data() + lead);
-  const bool ends_here = end < lead + 8 && static_cast<unsigned char>(text[end]) < 0x80;
-  return ends_here ? end : end_of_letters(text, end);
-}
+}  // namespace qwen_scanner
 
 }  // namespace llm
