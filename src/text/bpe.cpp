@@ -1,10 +1,10 @@
 #include "text/bpe.h"
 
-#include <optional>
 #include <span>
 #include <utility>
 
 #include "text/merger.h"
+#include "text/word_symbols.h"
 
 namespace llm {
 
@@ -58,73 +58,108 @@ bool Bpe::is_whole_by_splits(int32_t id) const {
   return undisturbed;
 }
 
-/// A piece, cut where no merge can reach across.
-void Bpe::Encoder::add_words(std::string_view piece, size_t readable) {
-  const size_t piece_size = piece.size();
-  while (!piece.empty()) {
-    if (num_words_ == kBatch) resolve_words();
-    const size_t length = borders_->first_word(piece);
-    Word& word = words_[num_words_];
-    word.set(piece.substr(0, length), readable);
-    word.is_piece = length == piece_size;
-    commit(word);
-    piece.remove_prefix(length);
-    readable -= length;
-  }
+void Bpe::Encoder::prepare_long(Word& word) {
+  word.key = ShortWordTable::kNoKey;
+  word.place = 0;
+  if (!word.may_be_cached()) return;
+  word.hash = LongWordTable::hash_of(word.bytes);
+  cache_->long_words.prefetch(word.hash);
 }
 
-/// The token that the word is as a whole, or kNoToken.
-inline int32_t Bpe::Encoder::token_of(const Word& word) const {
-  const int32_t token = word.is_short() ? bpe_.vocabulary_->find_from(word.home, word.head)
-                                        : bpe_.vocabulary_->find(word.bytes);
-  if (token == kNoToken) return kNoToken;
-  const bool taken = bpe_.merges_to_itself(token) || (bpe_.options_.ignore_merges && word.is_piece);
-  return taken ? token : kNoToken;
+/// Says that append_missing(word) comes soon.
+inline void Bpe::Encoder::prefetch_missing(const Word& word) const {
+  if (word.is_short()) {
+    bpe_.vocabulary_->prefetch(word.bytes);
+  } else if (word.may_be_cached()) {
+    cache_->long_words.prefetch_found(word.hash);
+  }
 }
 
 void Bpe::Encoder::resolve_words() {
-  std::array<uint8_t, kBatch> others;  // words that aren't a token
-  size_t num_others = 0;
+  std::array<uint8_t, kBatch> missing;  // words that the cache of short ones doesn't know
+  size_t num_missing = 0;
   for (size_t i = 0; i < num_words_; ++i) {
-    tokens_[i] = token_of(words_[i]);
-    others[num_others] = static_cast<uint8_t>(i);
-    if (tokens_[i] == kNoToken) ++num_others;
+    const bool known = cache_->short_words.find(words_[i].key, words_[i].place, tokens_[i]);
+    missing[num_missing] = static_cast<uint8_t>(i);
+    num_missing += known ? 0 : 1;
   }
-  for (size_t i = 0; i < num_others; ++i) {
-    const Word& word = words_[others[i]];
-    if (word.may_be_cached()) cache_->prefetch(word.key());
-  }
-  std::array<bool, kBatch> known;
-  for (size_t i = 0; i < num_others; ++i) {
-    const Word& word = words_[others[i]];
-    known[i] = word.may_be_cached() && !cache_->find(word.key()).empty();
-    if (!known[i]) prefetch_merges(bpe_.rules_, word.bytes);
-  }
+  for (size_t i = 0; i < num_missing; ++i) prefetch_missing(words_[missing[i]]);
   size_t begin = 0;
-  for (size_t i = 0; i < num_others; ++i) {
-    ids_.insert(ids_.end(), tokens_.begin() + begin, tokens_.begin() + others[i]);
-    merge(words_[others[i]], known[i]);
-    begin = others[i] + size_t{1};
+  for (size_t i = 0; i < num_missing; ++i) {
+    append_known(begin, missing[i]);
+    append_missing(words_[missing[i]]);
+    begin = missing[i] + size_t{1};
   }
-  ids_.insert(ids_.end(), tokens_.begin() + begin, tokens_.begin() + num_words_);
+  append_known(begin, num_words_);
   num_words_ = 0;
 }
 
-void Bpe::Encoder::merge(const Word& word, bool known) {
-  if (!word.may_be_cached()) {
-    append_merged(bpe_.rules_, word.bytes, ids_);
-    return;
+/// Appends tokens_ from `begin` to `end`.
+inline void Bpe::Encoder::append_known(size_t begin, size_t end) {
+  std::array<int32_t, kBatch * ShortWordTable::kMaxTokens> ids;
+  int32_t* out = ids.data();
+  for (size_t i = begin; i < end; ++i) {
+    std::copy(tokens_[i].ids.begin(), tokens_[i].ids.end(), out);
+    out += tokens_[i].count();
   }
-  const WordKey key = word.key();
-  if (known) {
-    // (Another word of this batch may have taken its place.)
-    const std::span<const int32_t> tokens = cache_->find(key);
-    ids_.insert(ids_.end(), tokens.begin(), tokens.end());
-    if (!tokens.empty()) return;
+  ids_.insert(ids_.end(), ids.data(), out);
+}
+
+void Bpe::Encoder::append_missing(const Word& word) {
+  if (word.is_short()) {
+    append_short(word);
+  } else if (word.may_be_cached()) {
+    append_long(word.bytes, word.hash);
+  } else {
+    append_encoded(word.bytes);
   }
+}
+
+void Bpe::Encoder::append_short(const Word& word) {
   const size_t begin = ids_.size();
-  append_merged(bpe_.rules_, word.bytes, ids_);
-  cache_->add(key, std::span(ids_).subspan(begin));
+  const int32_t token = bpe_.vocabulary_->find(word.bytes);
+  if (token != kNoToken && (bpe_.merges_to_itself(token) || bpe_.options_.ignore_merges)) {
+    ids_.push_back(token);
+  } else {
+    append_encoded(word.bytes);
+  }
+  const auto tokens = std::span(ids_).subspan(begin);
+  const bool fits = !tokens.empty() && tokens.size() <= ShortWordTable::kMaxTokens;
+  if (fits) cache_->short_words.add(word.key, tokens);
+}
+
+void Bpe::Encoder::append_long(std::string_view bytes, uint32_t hash) {
+  const std::span<const int32_t> cached = cache_->long_words.find(bytes, hash);
+  ids_.insert(ids_.end(), cached.begin(), cached.end());
+  if (!cached.empty()) return;
+  const size_t begin = ids_.size();
+  append_encoded(bytes);
+  const auto tokens = std::span(ids_).subspan(begin);
+  if (!tokens.empty()) cache_->long_words.add(bytes, hash, tokens);
+}
+
+/// Cuts the piece where no merge can reach across, and encodes the parts.
+void Bpe::Encoder::append_encoded(std::string_view piece) {
+  if (bpe_.options_.ignore_merges) {
+    const int32_t token = bpe_.vocabulary_->find(piece);
+    if (token != kNoToken) return ids_.push_back(token);
+  }
+  WordSymbols symbols(bpe_.rules_, piece);
+  while (!symbols.at_end()) {
+    const std::string_view word = symbols.next_word();
+    if (symbols.are_few()) {
+      symbols.append_merged_to(ids_);
+    } else {
+      append_word(word);
+    }
+  }
+}
+
+/// Appends the ids of a word whose bytes have to be merged, or that is long.
+void Bpe::Encoder::append_word(std::string_view word) {
+  const int32_t token = bpe_.vocabulary_->find(word);
+  if (token != kNoToken && bpe_.merges_to_itself(token)) return ids_.push_back(token);
+  append_merged(bpe_.rules_, word, ids_);
 }
 
 }  // namespace llm

@@ -1,13 +1,12 @@
 // Byte-pair encoding of one piece of text by a ranked list of merges.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -63,21 +62,21 @@ class Bpe {
 class Bpe::Encoder {
  public:
   /// Appends to `ids`.
-  Encoder(const Bpe& bpe, std::vector<int32_t>& ids)
-      : bpe_(bpe), borders_(bpe.rules_.borders()), cache_(*bpe.caches_), ids_(ids) {}
+  Encoder(const Bpe& bpe, std::vector<int32_t>& ids) : bpe_(bpe), cache_(*bpe.caches_), ids_(ids) {}
 
   /// Encodes one piece (well-formed UTF-8, not empty), which stays where it is until finish(). From
   /// its first byte on `readable` bytes can be read. Takes n log n steps at most.
   void add(std::string_view piece, size_t readable) {
     if (num_words_ == kBatch) resolve_words();
-    Word& word = words_[num_words_];
-    word.set(piece, readable);
-    const bool short_ascii = piece.size() <= ShortBytes::kMaxLength && word.head.is_ascii();
-    if (short_ascii || !borders_) {
-      commit(word);
-    } else {
-      add_words(piece, readable);
-    }
+    Word& word = words_[num_words_++];
+    word.bytes = piece;
+    if (!word.is_short()) return prepare_long(word);
+    const ShortBytes bytes = readable >= ShortBytes::kMaxLength
+                                 ? ShortBytes::of_readable(piece.data(), piece.size())
+                                 : ShortBytes::of(piece);
+    word.key = ShortWordTable::key_of(bytes);
+    word.place = cache_->short_words.place_of(word.key);
+    cache_->short_words.prefetch(word.place);
   }
 
   /// After this all ids are there.
@@ -88,40 +87,29 @@ class Bpe::Encoder {
 
   struct Word {
     std::string_view bytes;
-    ShortBytes head;  // its first bytes
-    bool is_piece;    // or a part of one
-    uint32_t home;    // in the vocabulary, of short ones
+    ShortWordTable::Key key;  // kNoKey for a long word
+    uint32_t place;           // in the cache of short words
+    uint32_t hash;            // of a long word
 
-    bool is_short() const { return bytes.size() <= Vocabulary::kMaxShortToken; }
-    WordKey key() const { return WordKey::of(bytes, head); }
-    bool may_be_cached() const { return bytes.size() <= WordKey::kMaxBytes; }
-
-    void set(std::string_view new_bytes, size_t readable) {
-      bytes = new_bytes;
-      is_piece = true;
-      const size_t length = std::min(bytes.size(), ShortBytes::kMaxLength);
-      head = readable >= ShortBytes::kMaxLength ? ShortBytes::of_readable(bytes.data(), length)
-                                                : ShortBytes::of(bytes.substr(0, length));
-    }
+    bool is_short() const { return bytes.size() <= ShortWordTable::kMaxBytes; }
+    bool may_be_cached() const { return bytes.size() <= LongWordTable::kMaxBytes; }
   };
 
-  /// Counts the word in that stands behind the others.
-  void commit(Word& word) {
-    word.home = static_cast<uint32_t>(bpe_.vocabulary_->home_of(word.head));
-    bpe_.vocabulary_->prefetch_home(word.home);
-    ++num_words_;
-  }
-  void add_words(std::string_view piece, size_t readable);
-  int32_t token_of(const Word& word) const;
+  void prepare_long(Word& word);
+  void prefetch_missing(const Word& word) const;
   void resolve_words();
-  void merge(const Word& word, bool known);
+  void append_known(size_t begin, size_t end);
+  void append_missing(const Word& word);
+  void append_short(const Word& word);
+  void append_long(std::string_view bytes, uint32_t hash);
+  void append_encoded(std::string_view piece);
+  void append_word(std::string_view word);
 
   const Bpe& bpe_;
-  const std::optional<CharacterBorders>& borders_;
   WordCachePool::Lease cache_;
   std::vector<int32_t>& ids_;
   std::array<Word, kBatch> words_;
-  std::array<int32_t, kBatch> tokens_;  // of the words
+  std::array<ShortWordTable::Tokens, kBatch> tokens_;  // of the words
   size_t num_words_ = 0;
 };
 

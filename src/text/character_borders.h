@@ -17,21 +17,11 @@ class CharacterBorders {
  public:
   explicit CharacterBorders(const Vocabulary& vocabulary);
 
-  /// Bytes of the word at the beginning of a non-empty piece (well-formed UTF-8): up to the first
-  /// two characters beyond ASCII that stand side by side in no token, as most pairs do in scripts
-  /// without spaces. (Most pairs of ASCII are in some token: to look at them doesn't pay.)
-  size_t first_word(std::string_view piece) const {
-    CodePoint previous = code_point_at(piece, 0);
-    for (size_t i = previous.length; i < piece.size();) {
-      const CodePoint c = code_point_at(piece, i);
-      if (previous.length > 1 && c.length > 1 && !side_by_side(previous.value, c.value) &&
-          !crossed_by_part(piece[i - 1], piece[i])) {
-        return i;
-      }
-      previous = c;
-      i += c.length;
-    }
-    return piece.size();
+  /// Whether the two, characters beyond ASCII, stand side by side in no token, as most pairs don't
+  /// in scripts without spaces. Then merging stops between them, if crossed_by_part() doesn't tell
+  /// otherwise. (Most pairs of ASCII are in some token: to look at them doesn't pay.)
+  bool part(CodePoint left, CodePoint right) const {
+    return left.length > 1 && right.length > 1 && !side_by_side(left.value, right.value);
   }
 
   /// Whether some token has these two bytes, the last one of a character and the first one of the

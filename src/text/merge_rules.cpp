@@ -24,6 +24,7 @@ MergeRules::MergeRules(const Vocabulary& vocabulary, MergeTable merges, int32_t 
   }
   if (!all_have_tokens) return;
   early_characters_.assign(kNumCharacters, kNoToken);
+  std::copy_n(byte_tokens_.begin(), 0x80, early_characters_.begin());
   borders_.emplace(vocabulary);
   find_early_characters(vocabulary);
 }

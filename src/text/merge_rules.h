@@ -39,6 +39,13 @@ class MergeRules {
     return {byte_token(text[position]), 1};
   }
 
+  /// The token that a character is as a whole when merging begins, unless a token reaches across
+  /// one of its borders to a part of it; kNoToken: it begins as bytes. Only where there are
+  /// borders().
+  int32_t early_token(char32_t character) const {
+    return character < kNumCharacters ? early_characters_[character] : kNoToken;
+  }
+
   /// Rank kNoRank if the two don't merge.
   Merge find(int32_t left, int32_t right) const { return merges_.find(left, right); }
 
@@ -60,7 +67,7 @@ class MergeRules {
   MergeTable merges_;
   std::array<int32_t, 256> byte_tokens_;
   std::optional<CharacterBorders> borders_;
-  std::vector<int32_t> early_characters_;  // tokens by code point; kNoToken: it begins as bytes
+  std::vector<int32_t> early_characters_;  // by code point
 };
 
 }  // namespace llm

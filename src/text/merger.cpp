@@ -264,17 +264,6 @@ void MergedStretch::merge(const MergeRules& rules, std::string_view bytes) {
   }
 }
 
-void prefetch_merges(const MergeRules& rules, std::string_view piece) {
-  if (piece.size() > MergedStretch::kMaxBytes) return;
-  int32_t left = kNoToken;
-  for (size_t i = 0; i < piece.size();) {
-    const MergeRules::Symbol symbol = rules.symbol_at(piece, i);
-    if (left != kNoToken && symbol.token != kNoToken) rules.prefetch(left, symbol.token);
-    left = symbol.token;
-    i += symbol.length;
-  }
-}
-
 void append_merged(const MergeRules& rules, std::string_view piece, std::vector<int32_t>& ids,
                    size_t window) {
   const size_t num_ids = ids.size();

@@ -50,9 +50,6 @@ class MergedStretch {
   uint32_t highest_rank_ = 0;
 };
 
-/// Says that a short piece will be merged soon.
-void prefetch_merges(const MergeRules& rules, std::string_view piece);
-
 /// Appends the tokens of a piece of any length, in n log n steps at most. Up to `window` bytes are
 /// merged as one stretch, which is a matter of speed alone.
 void append_merged(const MergeRules& rules, std::string_view piece, std::vector<int32_t>& ids,

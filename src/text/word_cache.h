@@ -1,107 +1,101 @@
-// What merging gave for short pieces of text that aren't tokens, so that few are merged twice.
+// What encoding gave for words, that is for short pieces of text, so that few are merged twice.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/huge_page_allocator.h"
+#include "text/long_word_table.h"
 #include "text/short_bytes.h"
 #include "text/vocabulary.h"
 
 namespace llm {
 
-/// A word of up to 31 bytes, as a key.
-struct WordKey {
-  static constexpr size_t kMaxBytes = 31;
-
-  ShortBytes head;
-  ShortBytes tail;  // bytes from ShortBytes::kMaxLength on
-
-  static WordKey of(std::string_view word, const ShortBytes& head) {
-    const bool is_short = word.size() <= ShortBytes::kMaxLength;
-    return {head, is_short ? ShortBytes() : ShortBytes::of(word.substr(ShortBytes::kMaxLength))};
-  }
-  size_t length() const { return head.length + tail.length; }
-  bool is_short() const { return length() < ShortBytes::kMaxLength; }
+/// For each hash the last words that had it, of up to kMaxBytes and with up to kMaxTokens.
+class ShortWordTable {
+ public:
+  static constexpr size_t kMaxBytes = 15;
+  static constexpr size_t kMaxTokens = 4;
 
   /// Unlike any other word's, and never all zeros: the length stands in the last byte.
-  std::array<uint64_t, 4> packed() const {
-    return {head.low, head.high, tail.low, tail.high ^ static_cast<uint64_t>(length()) << 56};
+  struct Key {
+    uint64_t low;
+    uint64_t high;
+    bool operator==(const Key&) const = default;
+  };
+  static Key key_of(const ShortBytes& word) {
+    return {word.low, word.high | static_cast<uint64_t>(word.length) << 56};
   }
-  /// The same for short words.
-  std::array<uint64_t, 2> short_packed() const {
-    return {head.low, head.high ^ static_cast<uint64_t>(length()) << 56};
-  }
-};
+  /// No word's.
+  static constexpr Key kNoKey = {0, ~uint64_t{0}};
 
-/// For each hash the last words that had it, with up to `kTokens` tokens; their keys have that many
-/// numbers.
-template <size_t kNumbers, size_t kTokens>
-class WordTable {
- public:
-  using Key = std::array<uint64_t, kNumbers>;
+  /// A word's tokens, at least one, then kNoToken.
+  struct Tokens {
+    std::array<int32_t, kMaxTokens> ids;
 
-  void prefetch(const Key& key) const { __builtin_prefetch(&sets_[set_of(key)]); }
-
-  /// Nothing if they aren't known.
-  std::optional<std::span<const int32_t>> find(const Key& key) const {
-    for (const Entry& entry : sets_[set_of(key)].entries) {
-      uint64_t difference = 0;
-      for (size_t i = 0; i < kNumbers; ++i) difference |= entry.key[i] ^ key[i];
-      if (difference != 0) continue;
-      size_t count = kTokens;
-      while (count > 0 && entry.tokens[count - 1] == kNoToken) --count;
-      return std::span(entry.tokens.data(), count);
+    size_t count() const {
+      return static_cast<size_t>(4 + (ids[1] >> 31) + (ids[2] >> 31) + (ids[3] >> 31));
     }
-    return std::nullopt;
+  };
+
+  /// Where the word belongs; until the next add() find() takes it.
+  uint32_t place_of(const Key& key) const {
+    constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
+    const uint64_t mixed = (key.low * kGolden) ^ (std::rotl(key.high, 32) * 0xc2b2ae3d27d4eb4f);
+    return static_cast<uint32_t>((mixed ^ mixed >> 29) * kGolden >> (64 - bits_));
+  }
+  void prefetch(uint32_t place) const { __builtin_prefetch(&sets_[place]); }
+
+  /// False if the word isn't known: then the tokens are any.
+  bool find(const Key& key, uint32_t place, Tokens& tokens) const {
+    const auto& entries = sets_[place].entries;
+    // (No branches: which of the two it is can't be guessed.)
+    const Entry& entry = entries[same(entries[1].key, key)];
+    tokens = entry.tokens;
+    return same(entry.key, key);
   }
 
+  /// At least one token.
   void add(const Key& key, std::span<const int32_t> tokens) {
-    if (++num_added_ > kWays * sets_.size() / 2 && bits_ < kMaxBits) grow();
-    Entry entry;
-    entry.key = key;
-    entry.tokens.fill(kNoToken);
-    std::copy(tokens.begin(), tokens.end(), entry.tokens.begin());
+    Tokens known;
+    if (find(key, place_of(key), known)) return;
+    if (++num_added_ > sets_.size() && bits_ < kMaxBits) grow();
+    Entry entry = {key, {}};
+    entry.tokens.ids.fill(kNoToken);
+    std::copy(tokens.begin(), tokens.end(), entry.tokens.ids.begin());
     insert(entry);
   }
 
  private:
   static constexpr int kFirstBits = 7;
-  static constexpr int kMaxBits = 16;  // 8 MiB
-  static constexpr size_t kSetBytes = 128;
+  static constexpr int kMaxBits = 16;  // 4 MiB
+  static constexpr size_t kWays = 2;
 
   struct Entry {
-    Key key{};
-    std::array<int32_t, kTokens> tokens{};
+    Key key;
+    Tokens tokens;
   };
-  static constexpr size_t kWays = kSetBytes / sizeof(Entry);
   /// Words of the same hash, the newest first.
   struct alignas(64) Set {
-    std::array<Entry, kWays> entries;
+    std::array<Entry, kWays> entries{};
   };
 
-  size_t set_of(const Key& key) const {
-    uint64_t hash = 0;
-    for (const uint64_t number : key) {
-      hash = (hash ^ number) * 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
-      hash ^= hash >> 29;
-    }
-    return static_cast<size_t>(hash * 0xc2b2ae3d27d4eb4f >> (64 - bits_));
+  static size_t same(const Key& a, const Key& b) {
+    return ((a.low ^ b.low) | (a.high ^ b.high)) == 0;
   }
 
   void insert(const Entry& entry) {
-    auto& entries = sets_[set_of(entry.key)].entries;
-    std::copy_backward(entries.begin(), entries.end() - 1, entries.end());
-    entries[0] = entry;
+    auto& [first, second] = sets_[place_of(entry.key)].entries;
+    second = first;
+    first = entry;
   }
 
   void grow() {
@@ -120,38 +114,10 @@ class WordTable {
   size_t num_added_ = 0;  // since it has this size
 };
 
-/// For one thread at a time.
-class WordCache {
- public:
-  /// Says that find(word) comes soon.
-  void prefetch(const WordKey& word) const {
-    word.is_short() ? short_words_.prefetch(word.short_packed()) : others_.prefetch(word.packed());
-  }
-
-  /// The word's tokens; none if they aren't known. Valid until the next add().
-  std::span<const int32_t> find(const WordKey& word) const {
-    if (word.is_short()) {
-      const auto tokens = short_words_.find(word.short_packed());
-      if (!tokens || !tokens->empty()) return tokens.value_or(std::span<const int32_t>());
-    }
-    return others_.find(word.packed()).value_or(std::span<const int32_t>());
-  }
-
-  /// Does nothing if there are too many.
-  void add(const WordKey& word, std::span<const int32_t> tokens) {
-    if (tokens.size() > kOtherTokens) return;
-    const bool fits = word.is_short() && tokens.size() <= kShortTokens;
-    // (A short word without tokens here is to be found there.)
-    if (word.is_short()) short_words_.add(word.short_packed(), fits ? tokens : tokens.first(0));
-    if (!fits) others_.add(word.packed(), tokens);
-  }
-
- private:
-  static constexpr size_t kShortTokens = 4;
-  static constexpr size_t kOtherTokens = 8;
-
-  WordTable<2, kShortTokens> short_words_;
-  WordTable<4, kOtherTokens> others_;
+/// For one thread at a time. Short words are asked for by their bytes, long ones by a hash too.
+struct WordCache {
+  ShortWordTable short_words;
+  LongWordTable long_words;
 };
 
 /// As many caches as are in use at the same time. Any thread may borrow one.
