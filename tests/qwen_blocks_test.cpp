@@ -27,7 +27,7 @@ const std::vector<std::string> kCharacters = {
 
 Pieces by_blocks(std::string_view text, Isa isa) {
   Pieces pieces;
-  for_each_qwen_piece(text, byte_classifier(isa),
+  for_each_qwen_piece(text, text_kernels(isa),
                       [&](std::string_view piece) { pieces.emplace_back(piece); });
   return pieces;
 }
@@ -55,24 +55,6 @@ std::string random_text(Random& random, size_t length) {
 }
 
 }  // namespace
-
-TEST_CASE("blocks of bytes have the same classes with every instruction set") {
-  Random random(1);
-  std::string bytes(1024, '\0');
-  for (int round = 0; round < 50; ++round) {
-    for (char& byte : bytes) byte = static_cast<char>(random() >> (round % 2 == 0 ? 0 : 25));
-    for (size_t offset = 0; offset + kBlockBytes <= bytes.size(); ++offset) {
-      ByteClasses expected;
-      byte_classifier(Isa::kGeneric)(bytes.data() + offset, expected);
-      for (const Isa isa : supported_isas()) {
-        ByteClasses found;
-        byte_classifier(isa)(bytes.data() + offset, found);
-        CAPTURE(name_of(isa));
-        REQUIRE(found == expected);
-      }
-    }
-  }
-}
 
 TEST_CASE("blocks are cut into the pieces that the scanner finds one by one") {
   Random random(2);

@@ -12,11 +12,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/cpu_info.h"
-#include "text/byte_classes.h"
 #include "text/qwen_blocks.h"
 #include "text/qwen_scanner.h"
 #include "text/split.h"
+#include "text/text_kernels.h"
 
 namespace llm {
 
@@ -42,8 +41,7 @@ class PreTokenizer {
   using Step = std::variant<Scanner, Split, PrefixSpace>;
 
   /// Each step cuts the pieces of the one before it. With none the whole text is one piece.
-  explicit PreTokenizer(std::vector<Step> steps, Isa isa = choose_isa())
-      : steps_(std::move(steps)), classify_(byte_classifier(isa)) {}
+  explicit PreTokenizer(std::vector<Step> steps) : steps_(std::move(steps)) {}
 
   /// Texts that steps have made; they stay where they are.
   using Copies = std::list<std::string>;
@@ -57,7 +55,7 @@ class PreTokenizer {
   template <typename Sink>
   void for_each_piece(std::string_view text, Copies& copies, Sink&& sink) const {
     if (is_qwen()) {
-      for_each_qwen_piece(text, classify_, sink);
+      for_each_qwen_piece(text, *kernels_, sink);
     } else {
       cut(0, text, copies, sink);
     }
@@ -91,7 +89,7 @@ class PreTokenizer {
   }
 
   std::vector<Step> steps_;
-  ByteClassifier classify_;
+  const TextKernels* kernels_ = &text_kernels();
 };
 
 }  // namespace llm

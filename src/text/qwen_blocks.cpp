@@ -24,15 +24,15 @@ struct Masks {
 /// The low `count` bits, 0 to 64.
 uint64_t low_bits(size_t count) { return count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
 
-Masks masks_of(std::string_view text, ByteClassifier classify) {
+Masks masks_of(std::string_view text, const TextKernels& kernels) {
   ByteClasses bytes;
   uint64_t valid = ~uint64_t{0};
   if (text.size() >= kBlockBytes) {
-    classify(text.data(), bytes);
+    kernels.classify(text.data(), bytes);
   } else {
     char padded[kBlockBytes] = {};
     std::memcpy(padded, text.data(), text.size());
-    classify(padded, bytes);
+    kernels.classify(padded, bytes);
     valid = low_bits(text.size());
   }
   std::array<uint64_t, 4> by_class{};  // of characters beyond ASCII
@@ -97,8 +97,8 @@ uint64_t ends_of_contractions(std::string_view text, uint64_t apostrophes) {
 
 namespace qwen_blocks {
 
-uint64_t piece_ends(std::string_view text, ByteClassifier classify) {
-  const Masks m = masks_of(text, classify);
+uint64_t piece_ends(std::string_view text, const TextKernels& kernels) {
+  const Masks m = masks_of(text, kernels);
   const uint64_t inline_spaces = m.spaces & ~m.line_breaks;
 
   // Line breaks behind symbols go with these. The other white space is cut on its own.

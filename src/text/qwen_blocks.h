@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "text/byte_classes.h"
 #include "text/qwen_scanner.h"
+#include "text/text_kernels.h"
 
 namespace llm {
 
@@ -15,15 +15,15 @@ namespace qwen_blocks {
 
 /// Where pieces end in the first kBlockBytes of a non-empty text, bit i for an end before byte i,
 /// as far as these bytes tell; a text that is shorter than a block has them all.
-uint64_t piece_ends(std::string_view text, ByteClassifier classify);
+uint64_t piece_ends(std::string_view text, const TextKernels& kernels);
 
 }  // namespace qwen_blocks
 
 /// Calls sink(std::string_view piece) for all pieces of `text` (well-formed UTF-8) in order.
 template <typename Sink>
-void for_each_qwen_piece(std::string_view text, ByteClassifier classify, Sink&& sink) {
+void for_each_qwen_piece(std::string_view text, const TextKernels& kernels, Sink&& sink) {
   while (!text.empty()) {
-    uint64_t ends = qwen_blocks::piece_ends(text, classify);
+    uint64_t ends = qwen_blocks::piece_ends(text, kernels);
     size_t begin = 0;
     do {
       const bool known = ends != 0;

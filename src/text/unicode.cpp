@@ -1,10 +1,12 @@
 #include "text/unicode.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 #include <vector>
 
+#include "text/text_kernels.h"
 #include "text/utf8.h"
 
 namespace llm {
@@ -26,6 +28,8 @@ struct Mark {
   char32_t code_point;
   uint8_t combining_class;
 };
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
 
 /// True if a text may differ from its NFC form because of this character: it has a combining class,
 /// may join the one before it, or never stands in NFC. Any other one is a safe place to cut.
@@ -173,7 +177,22 @@ size_t end_of_segment(std::string_view text, size_t i) {
 
 }  // namespace
 
-bool is_surely_nfc(std::string_view text) { return find_suspect(text, 0).position == text.size(); }
+bool is_surely_nfc(std::string_view text) {
+  const TextKernels& kernels = text_kernels();
+  size_t done = 0;
+  while (done + kBlockBytes <= text.size()) {
+    ByteClasses bytes;
+    kernels.classify(text.data() + done, bytes);
+    // (Chinese characters never change.)
+    for (uint64_t leads = bytes.other_leads; leads != 0; leads &= leads - 1) {
+      const auto position = done + static_cast<size_t>(std::countr_zero(leads));
+      if (may_change(code_point_at(text, position).value)) return false;
+    }
+    done += kBlockBytes;
+  }
+  while (done < text.size() && is_continuation(text[done])) ++done;
+  return find_suspect(text, done).position == text.size();
+}
 
 std::string to_nfc(std::string_view text) {
   std::string out;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "text/text_kernels.h"
+
 namespace llm {
 namespace {
 
@@ -52,7 +54,7 @@ size_t common_character(std::string_view text) {
 
 /// Bytes at the beginning that are well-formed.
 size_t valid_prefix(std::string_view text) {
-  size_t n = 0;
+  size_t n = text_kernels().well_formed_prefix(text.data(), text.size());
   while (n < text.size()) {
     if (static_cast<unsigned char>(text[n]) < 0x80) {
       const size_t ascii = ascii_prefix(text.substr(n));

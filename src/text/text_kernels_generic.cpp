@@ -1,6 +1,6 @@
 #include <array>
 
-#include "text/byte_classes.h"
+#include "text/text_kernels.h"
 
 namespace llm {
 namespace {
@@ -24,9 +24,7 @@ constexpr std::array<uint64_t, 256> kClassBits = [] {
   return bits;
 }();
 
-}  // namespace
-
-void classify_bytes_generic(const char* text, ByteClasses& classes) {
+void classify(const char* text, ByteClasses& classes) {
   uint64_t masks[8] = {};
   for (size_t i = 0; i < kBlockBytes; i += 8) {
     // In byte k, one bit for each of eight bytes of text.
@@ -46,5 +44,12 @@ void classify_bytes_generic(const char* text, ByteClasses& classes) {
              .han_leads = masks[5],
              .other_leads = masks[6]};
 }
+
+/// One character at a time is as fast.
+size_t well_formed_prefix(const char*, size_t) { return 0; }
+
+}  // namespace
+
+extern constinit const TextKernels kTextKernelsGeneric = {classify, well_formed_prefix};
 
 }  // namespace llm
