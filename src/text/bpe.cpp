@@ -63,16 +63,15 @@ void Bpe::Encoder::prepare_long(Word& word) {
   word.place = 0;
   if (!word.may_be_cached()) return;
   word.hash = LongWordTable::hash_of(word.bytes);
-  cache_->long_words.prefetch(word.hash);
+  cache_->others.prefetch(word.hash);
 }
 
 /// Says that append_missing(word) comes soon.
-inline void Bpe::Encoder::prefetch_missing(const Word& word) const {
-  if (word.is_short()) {
-    bpe_.vocabulary_->prefetch(word.bytes);
-  } else if (word.may_be_cached()) {
-    cache_->long_words.prefetch_found(word.hash);
-  }
+inline void Bpe::Encoder::prefetch_missing(Word& word) const {
+  if (!word.is_short()) return;
+  word.hash = LongWordTable::hash_of(word.bytes);
+  cache_->others.prefetch(word.hash);
+  bpe_.vocabulary_->prefetch(word.bytes);
 }
 
 void Bpe::Encoder::resolve_words() {
@@ -84,6 +83,10 @@ void Bpe::Encoder::resolve_words() {
     num_missing += known ? 0 : 1;
   }
   for (size_t i = 0; i < num_missing; ++i) prefetch_missing(words_[missing[i]]);
+  for (size_t i = 0; i < num_missing; ++i) {
+    const Word& word = words_[missing[i]];
+    if (word.may_be_cached()) cache_->others.prefetch_found(word.hash);
+  }
   size_t begin = 0;
   for (size_t i = 0; i < num_missing; ++i) {
     append_known(begin, missing[i]);
@@ -106,36 +109,29 @@ inline void Bpe::Encoder::append_known(size_t begin, size_t end) {
 }
 
 void Bpe::Encoder::append_missing(const Word& word) {
-  if (word.is_short()) {
-    append_short(word);
-  } else if (word.may_be_cached()) {
-    append_long(word.bytes, word.hash);
-  } else {
-    append_encoded(word.bytes);
-  }
-}
-
-void Bpe::Encoder::append_short(const Word& word) {
+  if (!word.may_be_cached()) return append_encoded(word.bytes);
   const size_t begin = ids_.size();
-  const int32_t token = bpe_.vocabulary_->find(word.bytes);
-  if (token != kNoToken && (bpe_.merges_to_itself(token) || bpe_.options_.ignore_merges)) {
-    ids_.push_back(token);
-  } else {
-    append_encoded(word.bytes);
-  }
+  append_cached(word);
+  if (!word.is_short()) return;
   const auto tokens = std::span(ids_).subspan(begin);
   const bool fits = !tokens.empty() && tokens.size() <= ShortWordTable::kMaxTokens;
   if (fits) cache_->short_words.add(word.key, tokens);
 }
 
-void Bpe::Encoder::append_long(std::string_view bytes, uint32_t hash) {
-  const std::span<const int32_t> cached = cache_->long_words.find(bytes, hash);
+void Bpe::Encoder::append_cached(const Word& word) {
+  if (word.is_short()) {
+    const int32_t token = bpe_.vocabulary_->find(word.bytes);
+    const bool whole =
+        token != kNoToken && (bpe_.merges_to_itself(token) || bpe_.options_.ignore_merges);
+    if (whole) return ids_.push_back(token);
+  }
+  const std::span<const int32_t> cached = cache_->others.find(word.bytes, word.hash);
   ids_.insert(ids_.end(), cached.begin(), cached.end());
   if (!cached.empty()) return;
   const size_t begin = ids_.size();
-  append_encoded(bytes);
+  append_encoded(word.bytes);
   const auto tokens = std::span(ids_).subspan(begin);
-  if (!tokens.empty()) cache_->long_words.add(bytes, hash, tokens);
+  if (!tokens.empty()) cache_->others.add(word.bytes, word.hash, tokens);
 }
 
 /// Cuts the piece where no merge can reach across, and encodes the parts.
@@ -145,18 +141,16 @@ void Bpe::Encoder::append_encoded(std::string_view piece) {
     if (token != kNoToken) return ids_.push_back(token);
   }
   WordSymbols symbols(bpe_.rules_, piece);
-  while (!symbols.at_end()) {
-    const std::string_view word = symbols.next_word();
-    if (symbols.are_few()) {
-      symbols.append_merged_to(ids_);
+  for (WordSymbols::Word word; symbols.next(word);) {
+    if (word.count > 0) {
+      symbols.append_merged(word, ids_);
     } else {
-      append_word(word);
+      append_long_word(word.bytes);
     }
   }
 }
 
-/// Appends the ids of a word whose bytes have to be merged, or that is long.
-void Bpe::Encoder::append_word(std::string_view word) {
+void Bpe::Encoder::append_long_word(std::string_view word) {
   const int32_t token = bpe_.vocabulary_->find(word);
   if (token != kNoToken && bpe_.merges_to_itself(token)) return ids_.push_back(token);
   append_merged(bpe_.rules_, word, ids_);

@@ -89,21 +89,20 @@ class Bpe::Encoder {
     std::string_view bytes;
     ShortWordTable::Key key;  // kNoKey for a long word
     uint32_t place;           // in the cache of short words
-    uint32_t hash;            // of a long word
+    uint32_t hash;            // of a long word, or one that the table of short ones lacks
 
     bool is_short() const { return bytes.size() <= ShortWordTable::kMaxBytes; }
     bool may_be_cached() const { return bytes.size() <= LongWordTable::kMaxBytes; }
   };
 
   void prepare_long(Word& word);
-  void prefetch_missing(const Word& word) const;
+  void prefetch_missing(Word& word) const;
   void resolve_words();
   void append_known(size_t begin, size_t end);
   void append_missing(const Word& word);
-  void append_short(const Word& word);
-  void append_long(std::string_view bytes, uint32_t hash);
+  void append_cached(const Word& word);
   void append_encoded(std::string_view piece);
-  void append_word(std::string_view word);
+  void append_long_word(std::string_view word);
 
   const Bpe& bpe_;
   WordCachePool::Lease cache_;

@@ -37,8 +37,8 @@ class LongWordTable {
 
  private:
   static constexpr size_t kLine = 64;
-  static constexpr int kFirstBits = 5;
-  static constexpr int kMaxBits = 15;                     // 2 MiB
+  static constexpr int kFirstBits = 6;
+  static constexpr int kMaxBits = 16;                     // 4 MiB
   static constexpr size_t kFirstStore = size_t{1} << 12;  // numbers
   static constexpr size_t kMaxStore = size_t{1} << 22;    // 16 MiB
   static constexpr size_t kWays = 8;

@@ -76,7 +76,7 @@ class ShortWordTable {
 
  private:
   static constexpr int kFirstBits = 7;
-  static constexpr int kMaxBits = 16;  // 4 MiB
+  static constexpr int kMaxBits = 17;  // 8 MiB
   static constexpr size_t kWays = 2;
 
   struct Entry {
@@ -99,7 +99,7 @@ class ShortWordTable {
   }
 
   void grow() {
-    bits_ += 3;
+    bits_ += 2;
     num_added_ = 0;
     const auto old = std::exchange(sets_, HugePageVector<Set>(size_t{1} << bits_));
     for (const Set& set : old) {
@@ -114,10 +114,11 @@ class ShortWordTable {
   size_t num_added_ = 0;  // since it has this size
 };
 
-/// For one thread at a time. Short words are asked for by their bytes, long ones by a hash too.
+/// For one thread at a time. A small table for what is frequent, and a large one for what else
+/// isn't a token as a whole.
 struct WordCache {
   ShortWordTable short_words;
-  LongWordTable long_words;
+  LongWordTable others;
 };
 
 /// As many caches as are in use at the same time. Any thread may borrow one.

@@ -1,24 +1,44 @@
 #include "text/word_symbols.h"
 
 #include <algorithm>
+#include <array>
 
 #include "text/utf8.h"
 
 namespace llm {
 
-std::string_view WordSymbols::next_word() {
-  const std::string_view text = rest_;
+/// Reads some words ahead, asking for the lines of memory that merging them needs.
+bool WordSymbols::read_words() {
+  num_words_ = 0;
+  next_word_ = 0;
   num_tokens_ = 0;
+  while (num_words_ < kMaxWords && !rest_.empty()) {
+    word_begin_ = num_tokens_;
+    const std::string_view bytes = read_word();
+    if (num_tokens_ > word_begin_ + kFew) num_tokens_ = word_begin_;
+    words_[num_words_++] = {bytes, static_cast<uint32_t>(word_begin_),
+                            static_cast<uint32_t>(num_tokens_ - word_begin_)};
+  }
+  return num_words_ > 0;
+}
+
+/// Of a word, one more symbol is counted than are few.
+inline void WordSymbols::add(int32_t token) {
+  const size_t count = num_tokens_ - word_begin_;
+  if (count > kFew) return;
+  tokens_[num_tokens_++] = token;
+  if (count > 0) rules_.prefetch(tokens_[num_tokens_ - 2], token);
+}
+
+/// Takes a word off the rest: up to where merging stops, all of it where there are no borders.
+std::string_view WordSymbols::read_word() {
+  const std::string_view text = rest_;
   if (!rules_.borders()) {
     rest_ = {};
+    num_tokens_ = word_begin_ + kFew + 1;
     return text;
   }
   const CharacterBorders& borders = *rules_.borders();
-  size_t count = 0;
-  const auto add = [&](int32_t token) {
-    if (count < kFew) tokens_[count] = token;
-    ++count;
-  };
   size_t end = 0;
   CodePoint c = code_point_at(text, 0);
   bool crossed = false;  // one of the character's borders, by a token with a part of it
@@ -44,36 +64,29 @@ std::string_view WordSymbols::next_word() {
     c = next;
     crossed = crossed_behind;
   }
-  if (count <= kFew) num_tokens_ = count;
   rest_.remove_prefix(end);
   return text.substr(0, end);
 }
 
-void WordSymbols::refresh(size_t position) {
-  merges_[position] = rules_.find(tokens_[position], tokens_[position + 1]);
-}
-
-void WordSymbols::append_merged_to(std::vector<int32_t>& ids) {
-  if (num_tokens_ > 1) merge();
-  ids.insert(ids.end(), tokens_.begin(), tokens_.begin() + num_tokens_);
-}
-
-void WordSymbols::merge() {
-  for (size_t i = 0; i + 1 < num_tokens_; ++i) refresh(i);
-  while (num_tokens_ > 1) {
-    const auto end = merges_.begin() + num_tokens_ - 1;
+/// In place; returns how many tokens are left.
+size_t WordSymbols::merge(int32_t* tokens, size_t count) const {
+  std::array<MergeRules::Merge, kFew> merges;  // of each token with the next one
+  const auto refresh = [&](size_t i) { merges[i] = rules_.find(tokens[i], tokens[i + 1]); };
+  for (size_t i = 0; i + 1 < count; ++i) refresh(i);
+  while (count > 1) {
+    const auto end = merges.begin() + count - 1;
     const auto best = std::min_element(
-        merges_.begin(), end, [](const auto& a, const auto& b) { return a.rank < b.rank; });
-    if (best->rank == MergeTable::kNoRank) return;
-    const auto position = static_cast<size_t>(best - merges_.begin());
-    tokens_[position] = best->result;
-    --num_tokens_;
-    std::copy(tokens_.begin() + position + 2, tokens_.begin() + num_tokens_ + 1,
-              tokens_.begin() + position + 1);
+        merges.begin(), end, [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    if (best->rank == MergeTable::kNoRank) break;
+    const auto position = static_cast<size_t>(best - merges.begin());
+    tokens[position] = best->result;
+    std::copy(tokens + position + 2, tokens + count, tokens + position + 1);
     std::copy(best + 1, end, best);
-    if (position + 1 < num_tokens_) refresh(position);
+    --count;
+    if (position + 1 < count) refresh(position);
     if (position > 0) refresh(position - 1);
   }
+  return count;
 }
 
 }  // namespace llm

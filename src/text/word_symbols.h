@@ -13,34 +13,50 @@
 
 namespace llm {
 
-/// Goes over the words of one piece. A character or byte that merging begins with is a symbol.
+/// Goes over the words of one piece. What merging begins with, a character or a byte, is a symbol.
 class WordSymbols {
  public:
   /// `piece` is well-formed UTF-8.
   WordSymbols(const MergeRules& rules, std::string_view piece) : rules_(rules), rest_(piece) {}
 
-  bool at_end() const { return rest_.empty(); }
+  struct Word {
+    std::string_view bytes;
+    uint32_t begin;  // of its symbols
+    uint32_t count;  // 0: they are many
+  };
 
-  /// The next word; all of the rest where there are no borders.
-  std::string_view next_word();
+  /// The next word, whose symbols are there until the next call; false behind the last one.
+  bool next(Word& word) {
+    if (next_word_ == num_words_ && !read_words()) return false;
+    word = words_[next_word_++];
+    return true;
+  }
 
-  /// Whether the word is made of few symbols.
-  bool are_few() const { return num_tokens_ > 0; }
-
-  /// Appends what such a word gives: again and again the leftmost pair of the lowest rank.
-  void append_merged_to(std::vector<int32_t>& ids);
+  /// Appends what a word of few symbols gives: again and again the leftmost pair of the lowest
+  /// rank.
+  void append_merged(const Word& word, std::vector<int32_t>& ids) {
+    int32_t* tokens = tokens_.data() + word.begin;
+    const size_t count = word.count > 1 ? merge(tokens, word.count) : 1;
+    ids.insert(ids.end(), tokens, tokens + count);
+  }
 
  private:
-  static constexpr size_t kFew = 12;
+  static constexpr size_t kFew = 16;
+  static constexpr size_t kMaxWords = 32;
 
-  void refresh(size_t position);
-  void merge();
+  bool read_words();
+  std::string_view read_word();
+  void add(int32_t token);
+  size_t merge(int32_t* tokens, size_t count) const;
 
   const MergeRules& rules_;
   std::string_view rest_;
-  std::array<int32_t, kFew> tokens_;
-  std::array<MergeRules::Merge, kFew> merges_;  // of each token with the next one
+  std::array<Word, kMaxWords> words_;  // read ahead
+  size_t num_words_ = 0;
+  size_t next_word_ = 0;
+  std::array<int32_t, kMaxWords*(kFew + 1)> tokens_;  // their symbols
   size_t num_tokens_ = 0;
+  size_t word_begin_ = 0;  // of the word that is read, in tokens_
 };
 
 }  // namespace llm
