@@ -39,9 +39,10 @@ void CharacterBorders::add(std::string_view token) {
     if (left < 0 || right < 0) {
       const auto bit = static_cast<unsigned char>(token[i]);
       parts_[static_cast<unsigned char>(token[i - 1])][bit / 64] |= uint64_t{1} << bit % 64;
+      part_pairs_.add(left < 0 ? part(token[i - 1]) : static_cast<char32_t>(left),
+                      right < 0 ? part(token[i]) : static_cast<char32_t>(right));
     } else if (left >= 0x80 && right >= 0x80) {
-      const size_t pair = hash(static_cast<char32_t>(left), static_cast<char32_t>(right));
-      pairs_[pair / 64] |= uint64_t{1} << pair % 64;
+      pairs_.add(static_cast<char32_t>(left), static_cast<char32_t>(right));
     }
   }
 }

@@ -20,8 +20,8 @@ class CharacterBorders {
   /// Whether the two, characters beyond ASCII, stand side by side in no token, as most pairs don't
   /// in scripts without spaces. Then merging stops between them, if crossed_by_part() doesn't tell
   /// otherwise. (Most pairs of ASCII are in some token: to look at them doesn't pay.)
-  bool part(CodePoint left, CodePoint right) const {
-    return left.length > 1 && right.length > 1 && !side_by_side(left.value, right.value);
+  bool stand_apart(CodePoint left, CodePoint right) const {
+    return left.length > 1 && right.length > 1 && !pairs_.may_have(left.value, right.value);
   }
 
   /// Whether some token has these two bytes, the last one of a character and the first one of the
@@ -31,24 +31,45 @@ class CharacterBorders {
     return (parts_[static_cast<unsigned char>(last)][bit / 64] >> bit % 64 & 1) != 0;
   }
 
+  /// The same for a border between two characters that are known: a token that has all of one of
+  /// them matters only where it's that one.
+  bool crossed_by_part(CodePoint left, CodePoint right, char last, char first) const {
+    return crossed_by_part(last, first) && (part_pairs_.may_have(left.value, part(first)) ||
+                                            part_pairs_.may_have(part(last), right.value) ||
+                                            part_pairs_.may_have(part(last), part(first)));
+  }
+
  private:
-  static constexpr int kPairBits = 18;
+  /// A set that may seem to have more than was put in, which does no harm here.
+  class PairSet {
+   public:
+    void add(char32_t left, char32_t right) {
+      const size_t bit = bit_of(left, right);
+      bits_[bit / 64] |= uint64_t{1} << bit % 64;
+    }
+    bool may_have(char32_t left, char32_t right) const {
+      const size_t bit = bit_of(left, right);
+      return (bits_[bit / 64] >> bit % 64 & 1) != 0;
+    }
+
+   private:
+    static constexpr int kBits = 18;
+
+    static size_t bit_of(char32_t left, char32_t right) {
+      constexpr uint32_t kGolden = 0x9e3779b1;  // 2^32 / golden ratio, odd
+      return ((left * 0x85ebca6bu) ^ right) * kGolden >> (32 - kBits);
+    }
+
+    std::vector<uint64_t> bits_ = std::vector<uint64_t>((size_t{1} << kBits) / 64);
+  };
+
+  /// Stands for all characters that begin or end with this byte, when a token hasn't all of them.
+  static char32_t part(char byte) { return 0x110000 + static_cast<unsigned char>(byte); }
 
   void add(std::string_view token);
 
-  /// Whether some token may have these two. A pair that shares its bit with another seems to be in
-  /// one, which does no harm.
-  bool side_by_side(char32_t left, char32_t right) const {
-    const size_t pair = hash(left, right);
-    return (pairs_[pair / 64] >> pair % 64 & 1) != 0;
-  }
-
-  static size_t hash(char32_t left, char32_t right) {
-    constexpr uint32_t kGolden = 0x9e3779b1;  // 2^32 / golden ratio, odd
-    return ((left * 0x85ebca6bu) ^ right) * kGolden >> (32 - kPairBits);
-  }
-
-  std::vector<uint64_t> pairs_ = std::vector<uint64_t>((size_t{1} << kPairBits) / 64);
+  PairSet pairs_;                                     // side by side
+  PairSet part_pairs_;                                // one of them or both a part()
   std::array<std::array<uint64_t, 4>, 256> parts_{};  // by last byte, then a bit by first byte
 };
 

@@ -52,8 +52,8 @@ std::string_view WordSymbols::read_word() {
       at_border = true;
     } else {
       next = code_point_at(text, end);
-      crossed_behind = borders.crossed_by_part(text[end - 1], text[end]);
-      at_border = !crossed_behind && borders.part(c, next);
+      crossed_behind = borders.crossed_by_part(c, next, text[end - 1], text[end]);
+      at_border = !crossed_behind && borders.stand_apart(c, next);
     }
     const int32_t token = crossed || crossed_behind ? kNoToken : rules_.early_token(c.value);
     if (token != kNoToken) {
