@@ -68,23 +68,22 @@ std::string_view WordSymbols::read_word() {
   return text.substr(0, end);
 }
 
-/// In place; returns how many tokens are left.
 size_t WordSymbols::merge(int32_t* tokens, size_t count) const {
   std::array<MergeRules::Merge, kFew> merges;  // of each token with the next one
   const auto refresh = [&](size_t i) { merges[i] = rules_.find(tokens[i], tokens[i + 1]); };
   for (size_t i = 0; i + 1 < count; ++i) refresh(i);
   while (count > 1) {
-    const auto end = merges.begin() + count - 1;
-    const auto best = std::min_element(
-        merges.begin(), end, [](const auto& a, const auto& b) { return a.rank < b.rank; });
-    if (best->rank == MergeTable::kNoRank) break;
-    const auto position = static_cast<size_t>(best - merges.begin());
-    tokens[position] = best->result;
-    std::copy(tokens + position + 2, tokens + count, tokens + position + 1);
-    std::copy(best + 1, end, best);
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < count; ++i) best = merges[i].rank < merges[best].rank ? i : best;
+    if (merges[best].rank == MergeTable::kNoRank) break;
+    tokens[best] = merges[best].result;
     --count;
-    if (position + 1 < count) refresh(position);
-    if (position > 0) refresh(position - 1);
+    for (size_t i = best + 1; i < count; ++i) {
+      tokens[i] = tokens[i + 1];
+      merges[i - 1] = merges[i];
+    }
+    if (best + 1 < count) refresh(best);
+    if (best > 0) refresh(best - 1);
   }
   return count;
 }

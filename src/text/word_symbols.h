@@ -36,8 +36,9 @@ class WordSymbols {
   /// rank.
   void append_merged(const Word& word, std::vector<int32_t>& ids) {
     int32_t* tokens = tokens_.data() + word.begin;
-    const size_t count = word.count > 1 ? merge(tokens, word.count) : 1;
-    ids.insert(ids.end(), tokens, tokens + count);
+    if (word.count == 1) return ids.push_back(*tokens);
+    const size_t count = word.count == 2 ? merge_two(tokens) : merge(tokens, word.count);
+    for (size_t i = 0; i < count; ++i) ids.push_back(tokens[i]);
   }
 
  private:
@@ -47,6 +48,13 @@ class WordSymbols {
   bool read_words();
   std::string_view read_word();
   void add(int32_t token);
+  // In place; they return how many tokens are left.
+  size_t merge_two(int32_t* tokens) const {
+    const MergeRules::Merge merge = rules_.find(tokens[0], tokens[1]);
+    if (merge.rank == MergeTable::kNoRank) return 2;
+    tokens[0] = merge.result;
+    return 1;
+  }
   size_t merge(int32_t* tokens, size_t count) const;
 
   const MergeRules& rules_;
