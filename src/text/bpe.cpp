@@ -69,9 +69,10 @@ void Bpe::Encoder::prepare_long(Word& word) {
 /// Says that append_missing(word) comes soon.
 inline void Bpe::Encoder::prefetch_missing(Word& word) const {
   if (!word.is_short()) return;
-  word.hash = LongWordTable::hash_of(word.bytes);
+  const ShortBytes bytes = ShortWordTable::bytes_of(word.key);
+  word.hash = LongWordTable::hash_of(bytes);
   cache_->others.prefetch(word.hash);
-  bpe_.vocabulary_->prefetch(word.bytes);
+  bpe_.vocabulary_->prefetch_home(bpe_.vocabulary_->home_of(bytes));
 }
 
 void Bpe::Encoder::resolve_words() {
@@ -120,7 +121,9 @@ void Bpe::Encoder::append_missing(const Word& word) {
 
 void Bpe::Encoder::append_cached(const Word& word) {
   if (word.is_short()) {
-    const int32_t token = bpe_.vocabulary_->find(word.bytes);
+    const int32_t token = word.bytes.size() <= Vocabulary::kMaxShortToken
+                              ? bpe_.vocabulary_->find(ShortWordTable::bytes_of(word.key))
+                              : bpe_.vocabulary_->find(word.bytes);
     const bool whole =
         token != kNoToken && (bpe_.merges_to_itself(token) || bpe_.options_.ignore_merges);
     if (whole) return ids_.push_back(token);
@@ -145,7 +148,7 @@ void Bpe::Encoder::append_encoded(std::string_view piece) {
     if (word.count > 0) {
       symbols.append_merged(word, ids_);
     } else {
-      append_long_word(word.bytes);
+      append_long_word({word.bytes, word.size});
     }
   }
 }

@@ -20,23 +20,32 @@ uint64_t eight_at(const char* bytes) {
   return eight;
 }
 
+constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
+
+uint64_t mixed(uint64_t hash, uint64_t low, uint64_t high) {
+  constexpr uint64_t kOther = 0xc2b2ae3d27d4eb4f;  // another odd number without a pattern
+  return folded_product(low ^ kOther, high ^ hash);
+}
+
+uint32_t finished(uint64_t hash) { return static_cast<uint32_t>(hash * kGolden >> 32); }
+
 }  // namespace
 
+uint32_t LongWordTable::hash_of(const ShortBytes& word) {
+  return finished(mixed(word.length * kGolden, word.low, word.high));
+}
+
 uint32_t LongWordTable::hash_of(std::string_view word) {
-  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
-  constexpr uint64_t kOther = 0xc2b2ae3d27d4eb4f;   // another odd number without a pattern
   constexpr size_t kStep = 16;
-  char padded[kStep] = {};
-  if (word.size() < kStep) std::memcpy(padded, word.data(), word.size());
+  if (word.size() <= kStep) return hash_of(ShortBytes::of(word));
   uint64_t hash = word.size() * kGolden;
-  for (size_t i = 0; i + kStep < word.size(); i += kStep) {
-    const char* bytes = word.data() + i;
-    hash = folded_product(eight_at(bytes) ^ kOther, eight_at(bytes + 8) ^ hash);
-  }
+  const auto take = [&](const char* bytes) {
+    hash = mixed(hash, eight_at(bytes), eight_at(bytes + 8));
+  };
+  for (size_t i = 0; i + kStep < word.size(); i += kStep) take(word.data() + i);
   // The last step goes over some bytes for a second time.
-  const char* last = word.size() < kStep ? padded : word.data() + word.size() - kStep;
-  hash = folded_product(eight_at(last) ^ kOther, eight_at(last + 8) ^ hash);
-  return static_cast<uint32_t>(hash * kGolden >> 32);
+  take(word.data() + word.size() - kStep);
+  return finished(hash);
 }
 
 std::span<const int32_t> LongWordTable::find(std::string_view word, uint32_t hash) const {

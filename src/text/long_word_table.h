@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/huge_page_allocator.h"
+#include "text/short_bytes.h"
 
 namespace llm {
 
@@ -16,8 +17,8 @@ class LongWordTable {
  public:
   static constexpr size_t kMaxBytes = 255;  // of a word
 
-  /// Of at least one byte.
   static uint32_t hash_of(std::string_view word);
+  static uint32_t hash_of(const ShortBytes& word);
 
   /// Says that find() comes soon: first that, and when it has come, what it leads to.
   void prefetch(uint32_t hash) const { __builtin_prefetch(&sets_[set_of(hash)]); }

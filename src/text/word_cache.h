@@ -34,6 +34,10 @@ class ShortWordTable {
   static Key key_of(const ShortBytes& word) {
     return {word.low, word.high | static_cast<uint64_t>(word.length) << 56};
   }
+  static ShortBytes bytes_of(const Key& key) {
+    constexpr uint64_t kBytes = ~uint64_t{0} >> 8;
+    return {key.low, key.high & kBytes, static_cast<uint32_t>(key.high >> 56)};
+  }
   /// No word's.
   static constexpr Key kNoKey = {0, ~uint64_t{0}};
 

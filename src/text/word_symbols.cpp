@@ -16,7 +16,7 @@ bool WordSymbols::read_words() {
     word_begin_ = num_tokens_;
     const std::string_view bytes = read_word();
     if (num_tokens_ > word_begin_ + kFew) num_tokens_ = word_begin_;
-    words_[num_words_++] = {bytes, static_cast<uint32_t>(word_begin_),
+    words_[num_words_++] = {bytes.data(), bytes.size(), static_cast<uint32_t>(word_begin_),
                             static_cast<uint32_t>(num_tokens_ - word_begin_)};
   }
   return num_words_ > 0;

@@ -20,7 +20,8 @@ class WordSymbols {
   WordSymbols(const MergeRules& rules, std::string_view piece) : rules_(rules), rest_(piece) {}
 
   struct Word {
-    std::string_view bytes;
+    const char* bytes;
+    size_t size;
     uint32_t begin;  // of its symbols
     uint32_t count;  // 0: they are many
   };
