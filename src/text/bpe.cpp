@@ -27,8 +27,11 @@ Bpe::Whole Bpe::find_out_whether_whole(int32_t id) const {
 }
 
 /// A quick look that never says yes wrongly. A token's two parts merge to themselves, and then to
-/// the token, if nothing merges across the border between them before that: no token that the left
-/// part ends with on its way, with none that the right part begins with.
+/// the token, if nothing merges across the border between them before that.
+///
+/// All merges inside the parts come in the order of their ranks, as each one's own parts come
+/// before it. So at any time one token ends the left part and one begins the right part, and these
+/// two meet until the next merge that takes one of them. Here time runs backwards.
 bool Bpe::is_whole_by_splits(int32_t id) const {
   constexpr size_t kMaxBytes = 256;  // as deep as this calls itself
   const size_t num_bytes = vocabulary_->bytes_of(id).size();
@@ -38,24 +41,28 @@ bool Bpe::is_whole_by_splits(int32_t id) const {
     const Whole known = whole_[part].load(std::memory_order_relaxed);
     const Whole whole = known == Whole::kUnknown ? find_out_whether_whole(part) : known;
     const uint32_t rank = rules_.split_of(part).rank;
-    // (A part's own parts come before it, as this was checked for it.)
     if (whole != Whole::kBySplits || (rank != MergeTable::kNoRank && rank >= split.rank)) {
       return false;
     }
   }
-  const auto for_each_meeting = [&](auto visit) {
-    for (int32_t left = split.left; left != kNoToken; left = rules_.split_of(left).right) {
-      for (int32_t right = split.right; right != kNoToken; right = rules_.split_of(right).left) {
-        visit(left, right);
-      }
+  int32_t left = split.left;
+  int32_t right = split.right;
+  while (true) {
+    const MergeTable::Split of_left = rules_.split_of(left);
+    const MergeTable::Split of_right = rules_.split_of(right);
+    const bool left_has_parts = of_left.rank != MergeTable::kNoRank;
+    const bool right_has_parts = of_right.rank != MergeTable::kNoRank;
+    if (!left_has_parts && !right_has_parts) return true;
+    // (Of two merges of the same rank the left one comes first.)
+    const bool left_is_newer = left_has_parts && (!right_has_parts || of_left.rank > of_right.rank);
+    if (left_is_newer) {
+      left = of_left.right;
+    } else {
+      right = of_right.left;
     }
-  };
-  for_each_meeting([&](int32_t left, int32_t right) { rules_.prefetch(left, right); });
-  bool undisturbed = true;
-  for_each_meeting([&](int32_t left, int32_t right) {
-    undisturbed &= rules_.find(left, right).rank >= split.rank;
-  });
-  return undisturbed;
+    if (rules_.find(left, right).rank <= (left_is_newer ? of_left.rank : of_right.rank))
+      return false;
+  }
 }
 
 void Bpe::Encoder::prepare_long(Word& word) {
