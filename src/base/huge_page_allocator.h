@@ -12,6 +12,9 @@ namespace llm {
 /// Bytes for at least `size`, aligned to a huge page; never null. For std::free().
 void* allocate_huge_pages(size_t size);
 
+/// Asks for huge pages for memory that is to be written, as far as it spans whole ones.
+void prefer_huge_pages(void* begin, size_t size);
+
 template <typename T>
 class HugePageAllocator {
  public:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/huge_page_allocator.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/pretokenizer.h"
@@ -157,6 +158,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, AddedTokens recogn
   LLM_CHECK(is_valid_utf8(text));
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3);
+  prefer_huge_pages(ids.data(), ids.capacity() * sizeof(int32_t));
   const bool any_normalized = !state_->normalized_tokens.tokens().empty();
   state_->raw_tokens.split(
       text, recognised, spans,
