@@ -41,14 +41,15 @@ bool is_well_formed_block(const Bytes& bytes, size_t& length) {
                        (leads_of_4 & uint64_t{7} << 61);
   length = static_cast<size_t>(std::countr_zero(cut));
   const uint64_t expected = leads_of_2 << 1 | leads_of_3 << 2 | leads_of_4 << 3;
-  // Overlong forms, surrogates and values above U+10FFFF: Unicode standard, table 3-7.
+  // Overlong forms, surrogates and values above U+10FFFF: Unicode standard, table 3-7. (Shifting
+  // leaves out the pair that the block cuts.)
   const uint64_t from_90 = bytes.at_least(0x90);
   const uint64_t from_a0 = bytes.at_least(0xa0);
   const uint64_t never = bytes.between(0xc0, 0xc1) | bytes.at_least(0xf5);
   const uint64_t ill_pairs =
       (bytes.equal(0xe0) & ~from_a0 >> 1) | (bytes.equal(0xed) & from_a0 >> 1) |
       (bytes.equal(0xf0) & ~from_90 >> 1) | (bytes.equal(0xf4) & from_90 >> 1);
-  return ((expected ^ continuations) | never | (ill_pairs & ~cut)) == 0;
+  return ((expected ^ continuations) | never | ill_pairs) == 0;
 }
 
 template <typename Bytes>
