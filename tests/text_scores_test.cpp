@@ -112,11 +112,13 @@ TEST_CASE("a token's score: its NLL over the whole row, the comparison without p
   const Row own = {1.0f, 4.0f, 2.0f, 9.0f}, baseline = {1.0f, 5.0f, 5.0f, 0.0f};
   TokenScore score = score_token(own, 2);
   CHECK(score.nll == doctest::Approx(log_sum_exp(own) - 2.0));
-  compare_token(score, own, baseline, 3);
+  compare_token(score, 2, own, baseline, 3);
   const Row compared = {1.0f, 4.0f, 2.0f};
   CHECK(score.kl == kl_divergence(Row{1.0f, 5.0f, 5.0f}, compared));
   CHECK(score.same_top);  // of a tie the lower id
-  compare_token(score, own, Row{1.0f, 5.0f, 5.5f}, 3);
+  CHECK(score.excess_nll ==
+        doctest::Approx((log_sum_exp(own) - 2.0) - (log_sum_exp(baseline) - 5.0)));
+  compare_token(score, 2, own, Row{1.0f, 5.0f, 5.5f}, 3);
   CHECK_FALSE(score.same_top);
   CHECK_THROWS_WITH_AS(score_token(Row{0.0f, std::nanf("")}, 0),
                        doctest::Contains("the logit of token 1 is not a number"), Error);
@@ -125,7 +127,10 @@ TEST_CASE("a token's score: its NLL over the whole row, the comparison without p
 TEST_CASE("sums over a text: mean, standard error, 99th percentile") {
   std::vector<TokenScore> scores;
   for (int i = 1; i <= 200; ++i) {
-    scores.push_back({.nll = i % 2 == 0 ? 1.0 : 3.0, .kl = 0.01 * i, .same_top = i <= 150});
+    scores.push_back({.nll = i % 2 == 0 ? 1.0 : 3.0,
+                      .excess_nll = i % 2 == 0 ? 0.5 : 0.1,
+                      .kl = 0.01 * i,
+                      .same_top = i <= 150});
   }
   const EvalSummary summary = summarize(scores);
   CHECK(summary.tokens == 200);
@@ -134,6 +139,8 @@ TEST_CASE("sums over a text: mean, standard error, 99th percentile") {
   REQUIRE(summary.nll_se.has_value());
   CHECK(*summary.nll_se == doctest::Approx(std::sqrt(200.0 / 199.0 / 200.0)));
   CHECK(*summary.ppl_se == doctest::Approx(std::exp(2.0) * *summary.nll_se));
+  CHECK(summary.excess_nll == doctest::Approx(0.3));
+  CHECK(*summary.excess_nll_se == doctest::Approx(0.2 * *summary.nll_se));
   CHECK(summary.kl_mean == doctest::Approx(1.005));
   CHECK(summary.kl_p99 == doctest::Approx(1.98));
   CHECK(summary.num_same_top == 150);

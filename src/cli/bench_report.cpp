@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/counted.h"
+#include "cli/run_report.h"
 #include "cli/version.h"
 
 namespace llm {
@@ -14,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kDefinitions[] = {
+    "Prompts are random ids: what guessing saves on their answers says little about texts.",
     "TTFT: request accepted to first token out, with `depth` tokens in the cache already.",
     "TPOT: (end - first token) / (output tokens - 1).",
     "Prefill tok/s: all prompt tokens / time until the last prompt's end.",
@@ -21,6 +23,8 @@ constexpr const char* kDefinitions[] = {
     "Stages: one more repetition with every stage timed; prefill rows are its whole prefill, "
     "decode "
     "rows the mean of one step.",
+    "With a draft model the stages are those of both, and a decode row the mean of one pass of "
+    "either.",
     "Between stages: the rest of a decode step, which is the scheduler and its bookkeeping.",
     "Bandwidth: weights and cache read per decode step / its time, of the measured read bandwidth.",
     "Peak: FLOP of the prefill / its time, of the measured multiply peak of the type in use.",
@@ -108,7 +112,7 @@ std::optional<double> decode_gbs(const BenchReport& report) {
 /// and blocks, and the making of the batch. Unknown with a draft model, whose operations count too.
 std::optional<double> step_overhead(const BenchReport& report) {
   const BenchResult& result = report.result;
-  if (!report.computes || report.has_draft || result.num_decode_steps == 0 ||
+  if (!report.computes || report.has_draft_stages || result.num_decode_steps == 0 ||
       result.observed_decode_step <= 0) {
     return std::nullopt;
   }
@@ -176,6 +180,22 @@ Json stages_json(const BenchReport& report) {
   return stages;
 }
 
+struct Guesses {
+  int64_t num_ids = 0;
+  int64_t num_proposed = 0;
+  int64_t num_accepted = 0;
+};
+
+Guesses guesses_of(const BenchReport& report) {
+  Guesses sum;
+  for (const BenchRep& rep : report.result.reps) {
+    sum.num_ids += rep.num_ids;
+    sum.num_proposed += rep.num_proposed;
+    sum.num_accepted += rep.num_accepted;
+  }
+  return sum;
+}
+
 Json run_json(const BenchReport& report) {
   const MachineLimits limits = report.limits.value_or(MachineLimits{});
   const double peak = report.limits ? multiply_peak(report) : 0;
@@ -197,6 +217,8 @@ Json run_json(const BenchReport& report) {
           {"step_overhead_percent", number(overhead_percent(report))},
           {"prefill_gflops", number(prefill_gflops(report))},
           {"prefill_peak_percent", number(percent_of(prefill_gflops(report), peak))},
+          {"num_proposed", guesses_of(report).num_proposed},
+          {"num_accepted", guesses_of(report).num_accepted},
           {"stages", stages_json(report)}};
 }
 
@@ -234,6 +256,13 @@ std::string machine_lines(const BenchReport& report) {
   return lines;
 }
 
+std::string speculation_line(const BenchReport& report) {
+  const Guesses sum = guesses_of(report);
+  if (sum.num_proposed == 0) return "";
+  return fmt::format("{:<16}{}", "speculation",
+                     speculation_stats(sum.num_ids, sum.num_proposed, sum.num_accepted));
+}
+
 std::string stage_lines(const BenchReport& report) {
   std::string lines = fmt::format("\n{:<8} {:<24} {:>10} {:>10} {:>10} {:>10}\n", "phase", "stage",
                                   "GFLOP", "MB", "limit ms", "time ms");
@@ -255,15 +284,17 @@ std::string run_lines(const BenchReport& report) {
   const double batch = static_cast<double>(plan.batch);
   const auto prefill_rate =
       rate(batch * static_cast<double>(plan.prompt_len), mean_prefill(report));
-  std::string text =
-      fmt::format("run             batch {}, prompt {}, generated {}, depth {}, {}\n", plan.batch,
-                  plan.prompt_len, plan.gen_len, plan.depth, counted(plan.reps, "repetition"));
+  std::string text = fmt::format(
+      "run             batch {}, prompt {}, generated {}, depth {}{}{}, {}\n", plan.batch,
+      plan.prompt_len, plan.gen_len, plan.depth, plan.shared_depth ? " shared by all prompts" : "",
+      report.draft.empty() ? "" : ", draft " + report.draft, counted(plan.reps, "repetition"));
   text += times_line("TTFT", collect(report, &BenchRep::ttft));
   text += times_line("TPOT", collect(report, &BenchRep::tpot));
   text += speed_line("prefill", prefill_rate, prefill_gflops(report), "GFLOP/s",
                      percent_of(prefill_gflops(report), peak), "the multiply peak");
   text += speed_line("decode", decode_rate(report), decode_gbs(report), "GB/s",
                      percent_of(decode_gbs(report), limits.read_gbs), "the read bandwidth");
+  text += speculation_line(report);
   if (const auto percent = overhead_percent(report)) {
     text += fmt::format("between stages  {:.1f} us per decode step = {:.2f} %\n",
                         *step_overhead(report) * 1e6, *percent);
@@ -295,22 +326,25 @@ std::string bench_json(std::span<const BenchReport> reports) {
   machine["read_gbs"] = limit(&MachineLimits::read_gbs);
   machine["f32_gflops"] = limit(&MachineLimits::f32_gflops);
   machine["bf16_gflops"] = limit(&MachineLimits::bf16_gflops);
-  const Json object = {
-      {"schema", 1},
-      {"machine", machine},
-      {"build", {{"version", version_number()}, {"compiler", compiler_name()}}},
-      {"config",
-       {{"model", report.model}, {"reps", report.plan.reps}, {"warmup", report.plan.warmup}}},
-      {"definitions", fmt::format("{}", fmt::join(kDefinitions, " "))},
-      {"runs", std::move(runs)},
-      {"run",
-       {{"version", version_number()},
-        {"device", report.device},
-        {"isa", report.isa},
-        {"act", report.act},
-        {"kv_dtype", report.kv_dtype},
-        {"seed", report.seed},
-        {"model_sha256", nullptr}}}};
+  const Json object = {{"schema", 1},
+                       {"machine", machine},
+                       {"build", {{"version", version_number()}, {"compiler", compiler_name()}}},
+                       {"config",
+                        {{"model", report.model},
+                         {"reps", report.plan.reps},
+                         {"warmup", report.plan.warmup},
+                         {"draft", report.draft.empty() ? Json(nullptr) : Json(report.draft)},
+                         {"prefix_cache", report.plan.shared_depth}}},
+                       {"definitions", fmt::format("{}", fmt::join(kDefinitions, " "))},
+                       {"runs", std::move(runs)},
+                       {"run",
+                        {{"version", version_number()},
+                         {"device", report.device},
+                         {"isa", report.isa},
+                         {"act", report.act},
+                         {"kv_dtype", report.kv_dtype},
+                         {"seed", report.seed},
+                         {"model_sha256", nullptr}}}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

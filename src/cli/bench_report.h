@@ -31,8 +31,9 @@ struct BenchReport {
   std::optional<MachineLimits> limits;  // none where nothing is computed
   BenchPlan plan;
   BenchResult result;
-  bool computes = true;    // false: the times mean nothing
-  bool has_draft = false;  // a draft model, whose stages are among the result's
+  bool computes = true;           // false: the times mean nothing
+  std::string draft;              // a model, "ngram", or nothing
+  bool has_draft_stages = false;  // a draft model's stages are among the result's
 };
 
 /// For a person: speeds with their share of the limits, the stages, and the definitions. The

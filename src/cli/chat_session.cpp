@@ -101,6 +101,8 @@ void ChatSession::send(const std::string& text) {
     say_open_call();
   } catch (const Error&) {
     conversation_ = std::move(before);
+    if (!attached_.empty()) log_->info("(the attached file is dropped with the message)");
+    attached_.clear();
     throw;
   }
   attached_.clear();

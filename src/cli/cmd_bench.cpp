@@ -117,7 +117,8 @@ BenchReport run_one(const BenchOptions& options, const BenchPlan& plan, const Mo
   report.weight_bytes = model.decoder().weights().bytes;
   report.plan = plan;
   report.computes = model.backend().computes();
-  report.has_draft = options.engine.draft && *options.engine.draft != "ngram";
+  report.draft = options.engine.draft.value_or("");
+  report.has_draft_stages = !report.draft.empty() && report.draft != "ngram";
   const bool quiet = options.common.quiet;
   report.result = run_bench(*engine, model.backend(), plan, files.config.vocab_size,
                             [quiet](int64_t done, int64_t all) {
@@ -128,6 +129,12 @@ BenchReport run_one(const BenchOptions& options, const BenchPlan& plan, const Mo
 
 ExitCode bench(const BenchOptions& options) {
   check_engine_options(options.engine);
+  if (options.prefix_cache && options.depth.value_or(0) == 0) {
+    refuse("--prefix-cache goes with --depth N: the tokens that all prompts begin with");
+  }
+  if (options.prefix_cache && options.engine.no_prefix_cache) {
+    refuse("--prefix-cache and --no-prefix-cache can't be used together: leave one of them out");
+  }
   const Log log = options.common.log();
   const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
   std::vector<BenchPlan> plans;
@@ -168,7 +175,8 @@ Action add_bench(CLI::App& app) {
   add_integer(app, "--warmup", options->warmup, 0, kMaxReps,
               "Repetitions before these, not timed (default: 1)");
   app.add_flag("--prefix-cache", options->prefix_cache,
-               "All prompts begin with the same --depth tokens, and TTFT is that of a hit");
+               "All prompts begin with the same --depth tokens, which are looked up when a request "
+               "arrives; otherwise they are computed before its clock starts");
   add_choice(
       app, "--format", {"table", "json"},
       [&o = *options](const std::string& word) { o.format = word; },

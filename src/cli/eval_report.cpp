@@ -38,6 +38,9 @@ std::string eval_table(const EvalReport& report) {
                       with_error(s.ppl, s.ppl_se), with_error(s.nll, s.nll_se));
   if (!report.baseline) return text;
   text += fmt::format("baseline        {}\n", *report.baseline);
+  text += fmt::format(
+      "against it      mean NLL {:+.6f} +/- {:.6f} nats per token: perplexity {:+.3f} %\n",
+      s.excess_nll, s.excess_nll_se.value_or(0), 100 * std::expm1(s.excess_nll));
   text +=
       fmt::format("KL              mean {:.6f}, p99 {:.6f} nats per token\n", s.kl_mean, s.kl_p99);
   text += fmt::format("top-1           the same for {} of {} ({:.2f} %)\n", s.num_same_top,
@@ -52,6 +55,8 @@ std::string eval_json(const EvalReport& report) {
                        {"nll", number(s.nll)},
                        {"ppl", number(s.ppl)},
                        {"ppl_se", number(s.ppl_se)},
+                       {"nll_excess", compared ? number(s.excess_nll) : Json(nullptr)},
+                       {"nll_excess_se", compared ? number(s.excess_nll_se) : Json(nullptr)},
                        {"kl_mean", compared ? number(s.kl_mean) : Json(nullptr)},
                        {"kl_p99", compared ? number(s.kl_p99) : Json(nullptr)},
                        {"top1", compared ? Json(top1(s)) : Json(nullptr)},

@@ -23,7 +23,8 @@ struct EvalReport {
 
 std::string eval_table(const EvalReport& report);
 
-/// One line: {"tokens", "nll" (mean per token), "ppl", "ppl_se", "kl_mean", "kl_p99", "top1" (a
+/// One line: {"tokens", "nll" (mean per token), "ppl", "ppl_se", "nll_excess"
+/// (over the baseline's), "nll_excess_se", "kl_mean", "kl_p99", "top1" (a
 /// share), "baseline", "ctx", "stride", "windows", "run"}. What isn't known or not finite is null.
 std::string eval_json(const EvalReport& report);
 

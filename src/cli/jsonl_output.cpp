@@ -46,6 +46,7 @@ void JsonlOutput::read_ids() {
         const Value answer = JsonlReader::parse(line);
         if (answer.find("id") == nullptr) refuse("no \"id\"");
         ids_.insert(JsonlReader::id_of(answer, number));
+        num_errors_before_ += answer.find("error") != nullptr;
       } catch (const Error& error) {
         refuse("-o {}: line {} is no answer of an earlier run: {}", file_, number, error.what());
       }

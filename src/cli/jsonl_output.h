@@ -1,6 +1,7 @@
 // Where `llm run --jsonl` writes: stdout, or a file that a later run can go on with.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ class JsonlOutput {
   /// The id, as JSON, was in the file before.
   bool has(const std::string& id) const { return ids_.count(id) != 0; }
 
+  /// So many of the file's lines before were errors; they stay.
+  int64_t num_errors_before() const { return num_errors_before_; }
+
   /// Writes a line, line end included, at once. Throws Error where that fails.
   void write(std::string_view line);
 
@@ -29,6 +33,7 @@ class JsonlOutput {
   std::string file_;  // empty: stdout
   int fd_ = -1;
   std::unordered_set<std::string> ids_;
+  int64_t num_errors_before_ = 0;
 };
 
 }  // namespace llm

@@ -68,7 +68,7 @@ class JsonlRun {
     clear_progress();
     report();
     if (interrupted_) return ExitCode::kInterrupted;
-    return num_errors_ > 0 ? ExitCode::kFailed : ExitCode::kOk;
+    return num_errors_ + output_.num_errors_before() > 0 ? ExitCode::kFailed : ExitCode::kOk;
   }
 
  private:
@@ -214,14 +214,20 @@ class JsonlRun {
 
   void report() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    log_.info("{} answered ({} with an error{}), {} tokens, {:.0f} tok/s{}", num_written_,
+    log_.info("{} answered, {} failed{}, {} tokens, {:.0f} tok/s{}", num_written_ - num_errors_,
               num_errors_, num_skipped_ > 0 ? fmt::format(", {} skipped", num_skipped_) : "",
               num_tokens_, static_cast<double>(num_tokens_) / std::max(1e-9, seconds),
               engine_.scheduler().num_preemptions() > 0
                   ? fmt::format(", {} preemptions", engine_.scheduler().num_preemptions())
                   : "");
+    if (const int64_t errors = output_.num_errors_before()) {
+      log_.warn(
+          "{} of an earlier run in {} have an error and weren't tried again: take them out of "
+          "it, then give --resume",
+          counted(errors, "line"), *options_.out);
+    }
     if (options_.stats && num_proposed_ > 0) {
-      write_stderr(speculation_stats(num_tokens_, num_proposed_, num_accepted_));
+      write_stderr("speculation " + speculation_stats(num_tokens_, num_proposed_, num_accepted_));
     }
   }
 

@@ -43,7 +43,9 @@ void add_jsonl_options(CLI::App& app, RunOptions& o) {
       "\"min_p\"?, the penalties, \"stop\"?, \"seed\"?, \"ignore_eos\"?}, with the object of "
       "--json and the id; the other options say what a line leaves open"));
   refuse_empty(add_text(app, "-o,--out", o.out, "OUT", "Write there instead of stdout"));
-  app.add_flag("--resume", o.resume, "Go on: skip the ids that OUT has already");
+  app.add_flag(
+      "--resume", o.resume,
+      "Go on: skip the ids that OUT has already (a line without one has its number, from 1)");
 }
 
 void check_jsonl_options(const RunOptions& o) {

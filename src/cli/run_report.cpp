@@ -99,6 +99,12 @@ std::string tool_call_text(const ToolCall& call) {
   return to_json(Value(std::move(object))).str();
 }
 
+/// Of the model itself, not of a draft.
+double tokens_per_pass(int64_t num_ids, int64_t num_accepted) {
+  return static_cast<double>(num_ids) /
+         static_cast<double>(std::max<int64_t>(1, num_ids - num_accepted));
+}
+
 std::string run_stats(const RunResult& result) {
   const auto prompt_tokens = static_cast<int64_t>(result.prompt_ids.size());
   const double computed = static_cast<double>(prompt_tokens - result.cached_tokens);
@@ -112,23 +118,24 @@ std::string run_stats(const RunResult& result) {
   text += fmt::format("TPOT {} ((end - first token) / (output tokens - 1))   decode {}",
                       milliseconds_text(result.tpot), per_second(1, result.tpot));
   if (result.tpot && *result.tpot > 0) {
-    text += fmt::format("   {:.1f} GB/s", result.decode_bytes / *result.tpot / 1e9);
+    const double passes = 1.0 / tokens_per_pass(std::ssize(result.ids), result.num_accepted);
+    text += fmt::format("   {:.1f} GB/s", passes * result.decode_bytes / *result.tpot / 1e9);
   }
   text += "\n";
   if (result.num_proposed > 0) {
-    text += speculation_stats(std::ssize(result.ids), result.num_proposed, result.num_accepted);
+    text += "speculation " +
+            speculation_stats(std::ssize(result.ids), result.num_proposed, result.num_accepted);
   }
   return text;
 }
 
 std::string speculation_stats(int64_t num_ids, int64_t num_proposed, int64_t num_accepted) {
-  const auto ids = static_cast<double>(num_ids);
   const auto accepted = static_cast<double>(num_accepted);
   return fmt::format(
-      "speculation {} of {} guesses right ({:.0f} %), {:.2f} tokens per forward pass of the "
+      "{} of {} guesses right ({:.0f} %), {:.2f} tokens per forward pass of the "
       "model\n",
       num_accepted, num_proposed, 100 * accepted / static_cast<double>(num_proposed),
-      ids / std::max(1.0, ids - accepted));
+      tokens_per_pass(num_ids, num_accepted));
 }
 
 }  // namespace llm

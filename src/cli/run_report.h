@@ -64,7 +64,7 @@ std::string tool_call_text(const ToolCall& call);
 /// Lines for a person.
 std::string run_stats(const RunResult& result);
 
-/// One of these lines: how many guesses were right, and what that saved. For num_proposed > 0.
+/// How many guesses were right, and what that saved: a line. For num_proposed > 0.
 std::string speculation_stats(int64_t num_ids, int64_t num_proposed, int64_t num_accepted);
 
 }  // namespace llm

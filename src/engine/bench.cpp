@@ -56,8 +56,11 @@ class TimedBatch {
     rep.prefill = now_;
     run_full_steps(rep);
     while (engine_.has_work()) step();
+    rep.num_ids = num_ids();
     for (const Timed& request : requests_) {
       const int64_t ids = request.sequence->output_length();
+      rep.num_proposed += request.sequence->num_proposed();
+      rep.num_accepted += request.sequence->num_accepted();
       if (ids > 0) rep.ttft.push_back(request.first);
       if (ids > 1)
         rep.tpot.push_back((request.last - request.first) / static_cast<double>(ids - 1));

@@ -33,6 +33,9 @@ struct BenchRep {
   std::vector<double> tpot;  // of each: (end - first id) / (ids - 1)
   std::optional<double> decode_step;  // mean, of the steps in which all requests decode
   double ids_per_decode_step = 0;     // mean over the same, of all requests together
+  int64_t num_ids = 0;                // of all requests
+  int64_t num_proposed = 0;           // guesses that were verified for them
+  int64_t num_accepted = 0;           // and right
 };
 
 struct BenchResult {

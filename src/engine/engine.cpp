@@ -46,7 +46,7 @@ std::shared_ptr<const Sequence> Engine::add(Request request) {
   if (most > scheduler_.blocks().num_blocks()) {
     refuse(
         "the request may need {} blocks of the cache, which has {}: lower --max-tokens or raise "
-        "--ctx",
+        "--kv-blocks",
         most, scheduler_.blocks().num_blocks());
   }
   scheduler_.add(sequence);

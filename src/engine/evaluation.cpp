@@ -132,10 +132,11 @@ class Evaluation {
       TokenScore& to = scores_[static_cast<size_t>(first_score + token - window.first_scored)];
       const auto own = row_of(logits, first - first_row + i);
       try {
-        to = score_token(own, ids_[static_cast<size_t>(token)]);
+        const int32_t id = ids_[static_cast<size_t>(token)];
+        to = score_token(own, id);
         if (baseline_) {
           const auto width = static_cast<size_t>(other.width);
-          compare_token(to, own, {other.logits.data() + static_cast<size_t>(i) * width, width},
+          compare_token(to, id, own, {other.logits.data() + static_cast<size_t>(i) * width, width},
                         num_ids_);
         }
       } catch (const Error& error) {

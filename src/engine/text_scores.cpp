@@ -23,10 +23,11 @@ double mean_of(std::span<const TokenScore> scores, double TokenScore::*value) {
 }
 
 /// Of the mean: standard deviation (over n - 1) / sqrt(n).
-std::optional<double> standard_error(std::span<const TokenScore> scores, double mean) {
+std::optional<double> standard_error(std::span<const TokenScore> scores, double TokenScore::*value,
+                                     double mean) {
   if (scores.size() < 2) return std::nullopt;
   double squares = 0;
-  for (const TokenScore& score : scores) squares += (score.nll - mean) * (score.nll - mean);
+  for (const TokenScore& score : scores) squares += std::pow(score.*value - mean, 2);
   const auto n = static_cast<double>(scores.size());
   const double error = std::sqrt(squares / (n - 1) / n);
   return std::isfinite(error) ? std::optional(error) : std::nullopt;
@@ -62,12 +63,12 @@ TokenScore score_token(std::span<const float> logits, int32_t token) {
   return {.nll = log_sum_exp(logits) - static_cast<double>(logits[static_cast<size_t>(token)])};
 }
 
-void compare_token(TokenScore& score, std::span<const float> logits,
+void compare_token(TokenScore& score, int32_t token, std::span<const float> logits,
                    std::span<const float> baseline_logits, int64_t num_ids) {
   check_logits(logits, num_ids);
-  check_logits(baseline_logits, num_ids);
   const auto own = logits.first(static_cast<size_t>(num_ids));
   const auto baseline = baseline_logits.first(static_cast<size_t>(num_ids));
+  score.excess_nll = score.nll - score_token(baseline_logits, token).nll;
   score.kl = kl_divergence(baseline, own);
   score.same_top = top_of(own) == top_of(baseline);
 }
@@ -92,9 +93,11 @@ EvalSummary summarize(std::span<const TokenScore> scores) {
   LLM_CHECK(!scores.empty());
   EvalSummary summary{.tokens = std::ssize(scores), .nll = mean_of(scores, &TokenScore::nll)};
   summary.ppl = std::exp(summary.nll);
-  summary.nll_se = standard_error(scores, summary.nll);
+  summary.nll_se = standard_error(scores, &TokenScore::nll, summary.nll);
   if (summary.nll_se) summary.ppl_se = summary.ppl * *summary.nll_se;
   if (summary.ppl_se && !std::isfinite(*summary.ppl_se)) summary.ppl_se.reset();
+  summary.excess_nll = mean_of(scores, &TokenScore::excess_nll);
+  summary.excess_nll_se = standard_error(scores, &TokenScore::excess_nll, summary.excess_nll);
   summary.kl_mean = mean_of(scores, &TokenScore::kl);
   summary.kl_p99 = kl_p99(scores);
   summary.num_same_top = std::count_if(scores.begin(), scores.end(),

@@ -29,6 +29,7 @@ std::vector<EvalWindow> eval_windows(int64_t num_tokens, int64_t ctx, int64_t st
 /// Of one token of the text, given those before it in its window.
 struct TokenScore {
   double nll = 0;         // -log of its probability, in nats
+  double excess_nll = 0;  // nll minus that of the baseline
   double kl = 0;          // KL(baseline, model) of the whole prediction, in nats
   bool same_top = false;  // both think the same token the most probable
 };
@@ -36,9 +37,10 @@ struct TokenScore {
 /// The token's score without a baseline. Throws Error (exit code 1) for logits that aren't numbers.
 TokenScore score_token(std::span<const float> logits, int32_t token);
 
-/// Adds what the same token's logits of a baseline say. Only the first num_ids logits of each are
-/// compared, as distributions of their own: two models may pad their embeddings differently.
-void compare_token(TokenScore& score, std::span<const float> logits,
+/// Adds what the same token's logits of a baseline say. For kl and same_top only the first num_ids
+/// logits of each are compared, as distributions of their own: two models may pad their embeddings
+/// differently.
+void compare_token(TokenScore& score, int32_t token, std::span<const float> logits,
                    std::span<const float> baseline_logits, int64_t num_ids);
 
 /// KL(p, q) = sum of p log(p / q), in nats, of the softmax of two rows of equally many logits.
@@ -55,6 +57,8 @@ struct EvalSummary {
   std::optional<double> nll_se = {};
   std::optional<double> ppl_se = {};
   // Without a baseline these say nothing.
+  double excess_nll = 0;  // mean; exp(excess_nll) is the ratio of the perplexities
+  std::optional<double> excess_nll_se = {};  // of it, from the same tokens' differences
   double kl_mean = 0;
   double kl_p99 = 0;  // nearest rank
   int64_t num_same_top = 0;
