@@ -108,15 +108,16 @@ class Model {
   /// Runs the prompts through a random schedule: how many at once, in which chunks and blocks, with
   /// how much cache, with look-up or not, each arriving when it happens to; half of them drawn.
   std::vector<Outcome> run_random(const std::vector<Ids>& prompts, std::mt19937& random) {
+    const auto below = [&](uint32_t n) { return static_cast<int64_t>(random() % n); };
     SchedulerOptions scheduler{.context = kContext,
-                               .max_num_seqs = 1 + random() % 9,
-                               .prefill_chunk = 1 + random() % 64,
-                               .block_size = kKvBlockSize * (1 + random() % 3),
-                               .prefix_cache = random() % 2 == 0,
-                               .max_proposals = random() % 2 == 0 ? 4 : 0};
+                               .max_num_seqs = 1 + below(9),
+                               .prefill_chunk = 1 + below(64),
+                               .block_size = kKvBlockSize * (1 + below(3)),
+                               .prefix_cache = below(2) == 0,
+                               .max_proposals = 4 * below(2)};
     scheduler.max_num_batched_tokens =
-        scheduler.most_decode_rows() + scheduler.prefill_chunk + random() % 100;
-    const int64_t room = kContext + kKvBlockSize * static_cast<int64_t>(random() % 30);
+        scheduler.most_decode_rows() + scheduler.prefill_chunk + below(100);
+    const int64_t room = kContext + kKvBlockSize * below(30);
     Engine engine(*decoder_,
                   {.scheduler = scheduler, .num_cache_tokens = room, .kv_dtype = setting_.kv_dtype},
                   scheduler.max_proposals > 0 ? std::make_unique<NgramProposer>() : nullptr);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "checkpoint_maker.h"
 #include "run_llm.h"
 #include "test_data.h"
@@ -186,6 +187,34 @@ TEST_CASE("an interrupt leaves whole answers, from the first on") {
   for (size_t i = 0; i < lines.size(); ++i) {
     CHECK(lines[i]["id"] == i + 1);
     CHECK(lines[i]["ids"].size() == 300);
+  }
+}
+
+TEST_CASE("--resume takes nothing away that isn't its own, and tries no error again") {
+  const fs::path dir = fresh_test_dir("jsonl-resume-files");
+  const fs::path in = dir / "in.jsonl", out = dir / "out.jsonl";
+  write_text(in, "{\"prompt\":\"a\",\"max_tokens\":1}\n{bad\n");
+  const auto resume = [&](const fs::path& to) {
+    return run_llm({"run", "--jsonl", in.string(), "-o", to.string(), "--resume", "--seed", "7"});
+  };
+  write_text(out, "my precious");
+  CHECK(resume(out).exit_code == 2);
+  CHECK(read_file(out, 1 << 20) == "my precious");
+  CHECK(resume(in).exit_code == 2);
+
+  write_text(out, "");
+  CHECK(resume(out).exit_code == 1);
+  const std::string whole = read_file(out, 1 << 20);
+  CHECK(lines_of(whole).size() == 2);
+  const LlmResult again = resume(out);
+  CHECK(again.exit_code == 1);
+  CHECK(again.err.find("1 line of an earlier run") != std::string::npos);
+  CHECK(read_file(out, 1 << 20) == whole);
+  // A last line that lost only its end is kept, one that was cut off is made anew.
+  for (const size_t kept : {whole.size() - 1, whole.size() - 9}) {
+    write_text(out, whole.substr(0, kept));
+    CHECK(resume(out).exit_code == 1);
+    CHECK(read_file(out, 1 << 20) == whole);
   }
 }
 

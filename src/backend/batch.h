@@ -65,7 +65,9 @@ struct KvCacheSpec {
 /// The cache's memory.
 class KvCache {
  public:
-  explicit KvCache(const KvCacheSpec& spec) : spec_(spec), memory_(spec.total_bytes()) {}
+  /// A backend that doesn't compute needs no memory of it.
+  explicit KvCache(const KvCacheSpec& spec, bool with_memory = true)
+      : spec_(spec), memory_(with_memory ? spec.total_bytes() : 0) {}
 
   const KvCacheSpec& spec() const { return spec_; }
   KvLayer layer(int64_t i) const {

@@ -20,16 +20,13 @@ constexpr const char* kDefinitions[] = {
     "TPOT: (end - first token) / (output tokens - 1).",
     "Prefill tok/s: all prompt tokens / time until the last prompt's end.",
     "Decode tok/s: tokens out / time of the steps in which all requests decode.",
-    "Stages: one more repetition with every stage timed; prefill rows are its whole prefill, "
-    "decode "
-    "rows the mean of one step.",
-    "With a draft model the stages are those of both, and a decode row the mean of one pass of "
-    "either.",
+    "Stages: of one more repetition; prefill of all its steps, decode the mean of one.",
+    "With a draft model the stages are those of both, and decode the mean of one pass of either.",
     "Between stages: the rest of a decode step, which is the scheduler and its bookkeeping.",
-    "Bandwidth: weights and cache read per decode step / its time, of the measured read bandwidth.",
+    "Bandwidth: weights and cache read per decode step / its time, of the measured bandwidth.",
     "Peak: FLOP of the prefill / its time, of the measured multiply peak of the type in use.",
-    "Limit: the larger of FLOP / multiply peak and bytes / read bandwidth, both measured here; a "
-    "stage whose bytes are still in the cache can beat it."};
+    "Limit: the larger of FLOP / peak and bytes / bandwidth; what is in the cache can beat it.",
+};
 
 /// Of all requests of all repetitions.
 std::vector<double> collect(const BenchReport& report, std::vector<double> BenchRep::*field) {
@@ -248,8 +245,10 @@ std::string machine_lines(const BenchReport& report) {
                                   report.act, report.kv_dtype);
   if (report.limits) {
     const MachineLimits& limits = *report.limits;
-    lines += fmt::format("measured        read {:.1f} GB/s, F32 multiply {:.0f} GFLOP/s",
-                         limits.read_gbs, limits.f32_gflops);
+    lines += fmt::format("measured        read {}, F32 multiply {:.0f} GFLOP/s",
+                         limits.read_gbs > 0 ? fmt::format("{:.1f} GB/s", limits.read_gbs)
+                                             : "unknown (too little memory)",
+                         limits.f32_gflops);
     if (limits.bf16_gflops > 0) lines += fmt::format(", BF16 {:.0f} GFLOP/s", limits.bf16_gflops);
     lines += "\n";
   }

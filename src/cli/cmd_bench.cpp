@@ -79,7 +79,22 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
   ContextRequest request = cache_request(options.common, files, options.engine);
   request.prompt_tokens = plan.depth + plan.prompt_len;
   request.max_tokens = plan.gen_len;
-  request.kv_bytes_per_token *= plan.batch;
+  if (const int64_t blocks = options.engine.kv_blocks.value_or(0)) {
+    const int64_t room = blocks * options.engine.block_size.value_or(kKvBlockSize);
+    if (room < plan.context()) {
+      refuse("--kv-blocks {}: room for {} tokens, but a request has {}", blocks, room,
+             plan.context());
+    }
+  } else {
+    const int64_t tokens = plan.batch * plan.context();
+    if (plan.batch > 1 && tokens > request.available_bytes / request.kv_bytes_per_token) {
+      refuse(
+          "--batch {}: the keys and values of {} tokens each need {}, but {} are available: lower "
+          "it or the tokens, or give --kv-blocks",
+          plan.batch, plan.context(), memory_text(tokens * request.kv_bytes_per_token),
+          memory_text(request.available_bytes));
+    }
+  }
   refuse_beyond(plan, plan_context(request, files.config, log));
 }
 
@@ -148,7 +163,7 @@ ExitCode bench(const BenchOptions& options) {
   for (const BenchPlan& plan : plans) reports.push_back(run_one(options, plan, files, model, log));
   // After the runs, whose peak memory would otherwise include the measurement's.
   if (model.backend().computes()) {
-    const MachineSpeed speed = measure_machine(model.pool(), choose_isa());
+    const MachineSpeed speed = measure_machine(model.pool(), choose_isa(), available_memory());
     for (BenchReport& report : reports) {
       report.limits = MachineLimits{speed.read_gbs, speed.f32_gflops, speed.bf16_gflops};
     }

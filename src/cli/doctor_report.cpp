@@ -201,7 +201,7 @@ DoctorSection terminal_section() {
 }
 
 DoctorSection speed_section(ThreadPool& pool, Isa isa) {
-  const MachineSpeed speed = measure_machine(pool, isa);
+  const MachineSpeed speed = measure_machine(pool, isa, available_memory());
   DoctorSection section{
       "speed",
       {fact("threads", int64_t{pool.num_threads()}), speed_fact("read_gbs", speed.read_gbs, "GB/s"),

@@ -75,6 +75,11 @@ ContextRequest cache_request(const CommonOptions& common, const ModelFiles& file
     const ModelConfig draft = load_model_config(resolve_model_dir(*flags.draft));
     request.kv_bytes_per_token += kv_bytes_per_token(draft, dtype);
   }
+  const int64_t tokens = flags.kv_blocks.value_or(0) * flags.block_size.value_or(kKvBlockSize);
+  if (tokens > request.available_bytes / request.kv_bytes_per_token) {
+    refuse("--kv-blocks {} needs {}, but {} are available: give fewer", *flags.kv_blocks,
+           memory_text(tokens * request.kv_bytes_per_token), memory_text(request.available_bytes));
+  }
   return request;
 }
 
@@ -84,7 +89,10 @@ std::unique_ptr<Engine> make_engine(LoadedModel& model, const ModelFiles& files,
   SchedulerOptions& scheduler = options.scheduler;
   if (flags.no_prefix_cache) scheduler.prefix_cache = false;
   if (flags.block_size) scheduler.block_size = *flags.block_size;
-  if (flags.kv_blocks) options.num_cache_tokens = *flags.kv_blocks * scheduler.block_size;
+  if (flags.kv_blocks) {
+    options.num_cache_tokens = *flags.kv_blocks * scheduler.block_size;
+    scheduler.context = std::min(scheduler.context, options.num_cache_tokens);
+  }
   if (flags.draft) scheduler.max_proposals = flags.spec_k.value_or(kDefaultSpecK);
   if (flags.max_num_batched_tokens) {
     limit_batched_tokens(scheduler, *flags.max_num_batched_tokens);

@@ -15,8 +15,16 @@
 #include "cli/output.h"
 
 namespace llm {
+namespace {
 
-JsonlOutput::JsonlOutput(const std::optional<std::string>& file, bool resume) {
+// How each line that is written here begins. A last line without its end that begins so was cut
+// off; any other is none of ours.
+constexpr std::string_view kLineBegin = "{\"id\":";
+
+}  // namespace
+
+JsonlOutput::JsonlOutput(const std::optional<std::string>& file, const std::string& input,
+                         bool resume) {
   if (!file) return;
   file_ = *file;
   fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -24,6 +32,11 @@ JsonlOutput::JsonlOutput(const std::optional<std::string>& file, bool resume) {
   struct stat status {};
   const bool has_content = ::fstat(fd_, &status) == 0 && status.st_size > 0;
   if (!has_content) return;
+  struct stat input_status {};
+  if (::stat(input.c_str(), &input_status) == 0 && input_status.st_dev == status.st_dev &&
+      input_status.st_ino == status.st_ino) {
+    refuse("-o {} is the file that is read: give another name", file_);
+  }
   if (!resume) refuse("-o {} has content already: give --resume to go on, or another name", file_);
   read_ids();
 }
@@ -34,14 +47,18 @@ JsonlOutput::~JsonlOutput() {
 
 void JsonlOutput::read_ids() {
   LineReader reader("-o", file_);
-  off_t whole = 0;  // bytes of the lines that have their end
+  off_t whole = 0;  // bytes of the lines that are whole, with their ends
+  bool cut_off = false;
   int64_t number = 0;
   const off_t size = ::lseek(fd_, 0, SEEK_END);
   for (std::vector<std::string_view> lines; reader.next(lines);) {
     for (const std::string_view line : lines) {
       ++number;
       const off_t end = whole + static_cast<off_t>(line.size()) + 1;
-      if (end > size) break;  // cut off: no line end
+      if (end > size && line.starts_with(kLineBegin.substr(0, line.size()))) {
+        cut_off = true;
+        break;
+      }
       try {
         const Value answer = JsonlReader::parse(line);
         if (answer.find("id") == nullptr) refuse("no \"id\"");
@@ -53,9 +70,10 @@ void JsonlOutput::read_ids() {
       whole = end;
     }
   }
-  if (whole < size && ::ftruncate(fd_, whole) != 0) {
+  if (cut_off && ::ftruncate(fd_, whole) != 0) {
     refuse("-o {}: {}", file_, std::strerror(errno));
   }
+  if (whole > size) write("\n");
 }
 
 void JsonlOutput::write(std::string_view line) {

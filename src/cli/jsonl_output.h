@@ -11,9 +11,10 @@ namespace llm {
 
 class JsonlOutput {
  public:
-  /// Refuses (exit code 2) a file that can't be written, and one that has content already, unless
-  /// `resume`: then its ids are read, and a last line that was cut off is taken away.
-  JsonlOutput(const std::optional<std::string>& file, bool resume);
+  /// Refuses (exit code 2) a file that can't be written, one that is `input` as well, and one that
+  /// has content already, unless `resume`: then its ids are read, and a last line that was cut off
+  /// is taken away.
+  JsonlOutput(const std::optional<std::string>& file, const std::string& input, bool resume);
   ~JsonlOutput();
   JsonlOutput(const JsonlOutput&) = delete;
   JsonlOutput& operator=(const JsonlOutput&) = delete;

@@ -51,7 +51,7 @@ class JsonlRun {
         engine_(engine),
         reader_("--jsonl", *options.jsonl),
         requests_(options, files, seed, log),
-        output_(options.out, options.resume),
+        output_(options.out, *options.jsonl, options.resume),
         printer_({.content = false}),
         info_(info_of(model.backend(), engine.options().kv_dtype, seed)),
         log_(log) {}
@@ -99,9 +99,16 @@ class JsonlRun {
     Job job;
     job.number = num_lines_;
     job.id = fmt::format("{}", num_lines_);
+    const bool is_utf8 = is_valid_utf8(line);
+    if (!is_utf8 && !warned_of_utf8_) {
+      log_.warn(
+          "line {} is not valid UTF-8: U+FFFD takes the place of each ill-formed part, there "
+          "and in later lines",
+          num_lines_);
+      warned_of_utf8_ = true;
+    }
     try {
-      const Value request =
-          JsonlReader::parse(is_valid_utf8(line) ? line : replace_invalid_utf8(line));
+      const Value request = JsonlReader::parse(is_utf8 ? line : replace_invalid_utf8(line));
       job.id = JsonlReader::id_of(request, num_lines_);
       if (output_.has(job.id)) {
         ++num_skipped_;
@@ -111,6 +118,10 @@ class JsonlRun {
       job.request = requests_.request_of(request);
       start(job);
     } catch (const Error& error) {
+      if (output_.has(job.id)) {  // a line that can't be parsed was an error before
+        ++num_skipped_;
+        return;
+      }
       job.line = error_line(job, error.what());
     }
     jobs_.push_back(std::move(job));
@@ -246,6 +257,7 @@ class JsonlRun {
   std::deque<Job> jobs_;           // in the input's order
   std::unordered_set<std::string> ids_;
   bool input_ended_ = false;
+  bool warned_of_utf8_ = false;
   bool interrupted_ = false;
   bool progress_shown_ = false;
   double shown_at_ = 0;
@@ -281,10 +293,9 @@ ExitCode run_jsonl(const RunOptions& options, const Log& log) {
                    .kv_dtype = options.common.device.cache_dtype()},
                   options.engine, log);
   const KvCacheSpec& cache = engine->cache().spec();
-  log.info(
-      "context {}, at most {} at once; the cache holds {} tokens in {} and takes up to {:.2f} GiB",
-      context, counted(scheduler.max_num_seqs, "request"), cache.num_blocks * kKvBlockSize,
-      kv_dtype_name(cache.dtype), static_cast<double>(cache.total_bytes()) / (1 << 30));
+  log.info("context {}, at most {} at once; the cache holds {} tokens in {} and takes up to {}",
+           context, counted(scheduler.max_num_seqs, "request"), cache.num_blocks * kKvBlockSize,
+           kv_dtype_name(cache.dtype), memory_text(cache.total_bytes()));
   return JsonlRun(options, files, model, *engine, seed, log).run();
 }
 

@@ -21,7 +21,8 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
 Engine::Engine(Decoder& decoder, const EngineOptions& options, std::unique_ptr<Proposer> proposer)
     : decoder_(&decoder),
       options_(options),
-      cache_(decoder.cache_spec(options.num_kv_blocks(), options.kv_dtype)),
+      cache_(decoder.cache_spec(options.num_kv_blocks(), options.kv_dtype),
+             decoder.backend().computes()),
       scheduler_(options.scheduler, cache_.spec().num_blocks),
       proposer_(std::move(proposer)) {
   LLM_CHECK(options.scheduler.context > 0 && options.scheduler.context <= decoder.max_positions());
@@ -34,10 +35,11 @@ std::shared_ptr<const Sequence> Engine::add(Request request) {
   LLM_CHECK(request.num_ids > 0 && request.num_ids <= vocab_size);
   if (prompt_length == 0) refuse("the prompt has no tokens");
   if (prompt_length > context) {
-    refuse(
-        "the prompt has {} tokens, but the context holds {}: give a larger --ctx or a shorter "
-        "prompt",
-        prompt_length, context);
+    refuse("the prompt has {} tokens, but the context holds {}: give {}a shorter prompt",
+           prompt_length, context,
+           context < decoder_->config().max_position_embeddings
+               ? "a larger --ctx (or --kv-blocks) or "
+               : "");
   }
   check_ids(request.prompt_ids, vocab_size);
   validate(request.sampling);
@@ -45,9 +47,9 @@ std::shared_ptr<const Sequence> Engine::add(Request request) {
   const int64_t most = scheduler_.most_blocks(*sequence);
   if (most > scheduler_.blocks().num_blocks()) {
     refuse(
-        "the request may need {} blocks of the cache, which has {}: lower --max-tokens or raise "
-        "--kv-blocks",
-        most, scheduler_.blocks().num_blocks());
+        "the request may need room for {} tokens in the cache, which holds {}: lower --max-tokens "
+        "or raise --kv-blocks",
+        most * kKvBlockSize, scheduler_.blocks().num_blocks() * kKvBlockSize);
   }
   scheduler_.add(sequence);
   return sequence;

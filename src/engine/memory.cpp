@@ -82,17 +82,15 @@ int64_t address_space_available() {
   return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - pages * ::getpagesize());
 }
 
-double gib(double bytes) { return bytes / (1 << 30); }
-
 [[noreturn]] void refuse_memory(const std::string& what, int64_t tokens,
                                 const ContextRequest& request) {
   const double needed =
       static_cast<double>(tokens) * static_cast<double>(request.kv_bytes_per_token);
   refuse(
-      "{} needs {:.2f} GiB for keys and values ({} bytes per token), but {:.2f} GiB are "
-      "available: give a smaller --ctx, or --kv-dtype int8 or fp8 (half of bf16)",
-      what, gib(needed), request.kv_bytes_per_token,
-      gib(static_cast<double>(request.available_bytes)));
+      "{} needs {} for keys and values ({} bytes per token), but {} are available: give a smaller "
+      "--ctx, or --kv-dtype int8 or fp8 (half of bf16)",
+      what, memory_text(static_cast<int64_t>(needed)), request.kv_bytes_per_token,
+      memory_text(request.available_bytes));
 }
 
 int64_t context_from_flag(const ContextRequest& request, const ModelConfig& config,
@@ -122,6 +120,11 @@ int64_t default_context(const ContextRequest& request, const ModelConfig& config
 }
 
 }  // namespace
+
+std::string memory_text(int64_t bytes) {
+  const double gib = static_cast<double>(bytes) / (1 << 30);
+  return gib >= 1 ? fmt::format("{:.2f} GiB", gib) : fmt::format("{:.2f} MiB", gib * 1024);
+}
 
 int64_t available_memory() {
   return std::min({system_available(), cgroup_available(), address_space_available()});

@@ -1,7 +1,5 @@
 #include "backend/cpu/machine_speed.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -45,18 +43,14 @@ const SpeedKernels& speed_kernels(Isa isa) {
   }
 }
 
-int64_t buffer_bytes() {
-  const int64_t pages = sysconf(_SC_PHYS_PAGES);
-  const int64_t memory = pages > 0 ? pages * sysconf(_SC_PAGESIZE) : 0;
-  return std::clamp(memory / 8, kMinBytes, kMaxBytes) / kPiece * kPiece;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double read_gbs(ThreadPool& pool, const SpeedKernels& kernels) {
-  const Buffer buffer(buffer_bytes());
+double read_gbs(ThreadPool& pool, const SpeedKernels& kernels, int64_t available_bytes) {
+  const int64_t bytes = std::min(available_bytes / 8, kMaxBytes) / kPiece * kPiece;
+  if (bytes < kMinBytes) return 0;
+  const Buffer buffer(bytes);
   const int64_t pieces = buffer.size() / kPiece;
   // Pages that were never written are all the same one.
   pool.parallel_for(pieces, [&](int64_t i, int) {
@@ -100,11 +94,11 @@ double gflops(ThreadPool& pool, void (*loop)(float*, int64_t), double flop_per_r
 
 }  // namespace
 
-MachineSpeed measure_machine(ThreadPool& pool, Isa isa) {
+MachineSpeed measure_machine(ThreadPool& pool, Isa isa, int64_t available_bytes) {
   const SpeedKernels& kernels = speed_kernels(isa);
   const double flop = 2.0 * kSpeedChains * static_cast<double>(kernels.lanes);
   MachineSpeed speed;
-  speed.read_gbs = read_gbs(pool, kernels);
+  speed.read_gbs = read_gbs(pool, kernels, available_bytes);
   speed.f32_gflops = gflops(pool, kernels.fma, flop);
   if (kernels.dot != nullptr) speed.bf16_gflops = gflops(pool, kernels.dot, 2 * flop);
   return speed;

@@ -13,7 +13,8 @@ struct MachineSpeed {
 };
 
 /// Measures with all threads of the pool and the vectors of `isa`; takes about a second and up to
-/// 1 GiB (an eighth of the memory at most) meanwhile. Best of several passes.
-MachineSpeed measure_machine(ThreadPool& pool, Isa isa);
+/// 1 GiB (an eighth of `available_bytes` at most) meanwhile. Best of several passes. With less than
+/// 512 MiB the bandwidth stays 0: of a smaller block the caches would deliver too much.
+MachineSpeed measure_machine(ThreadPool& pool, Isa isa, int64_t available_bytes);
 
 }  // namespace llm
