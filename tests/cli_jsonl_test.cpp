@@ -78,7 +78,7 @@ TEST_CASE("2,000 lines with random stops, limits and bad lines end as one by one
   for (const Json& answer : together) errors += answer.contains("error");
   CHECK(errors == bad);
   CHECK(answers(requests, {"--max-num-seqs", "1", "--no-prefix-cache"}, 1) == together);
-  CHECK(answers(requests, {"--max-num-seqs", "40", "--kv-blocks", "512"}, 1) == together);
+  CHECK(answers(requests, {"--max-num-seqs", "64", "--kv-blocks", "512"}, 1) == together);
   CHECK(answers(requests, {"--draft", "tiny-draft", "-t", "1"}, 1) == together);
   CHECK(answers(requests,
                 {"--block-size", "48", "--max-num-batched-tokens", "40", "--kv-blocks", "171"},

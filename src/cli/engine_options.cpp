@@ -102,6 +102,7 @@ std::unique_ptr<Engine> make_engine(LoadedModel& model, const ModelFiles& files,
   std::unique_ptr<Proposer> proposer;
   if (flags.draft) {
     if (*flags.draft == kNgram) {
+      scheduler.first_proposals = scheduler.max_proposals;  // guesses that cost nothing to make
       proposer = std::make_unique<NgramProposer>();
     } else {
       Decoder& draft = model.load_draft(*flags.draft, files, scheduler.context, log);

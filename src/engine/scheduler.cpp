@@ -36,6 +36,7 @@ bool Scheduler::wants_token(const Sequence& sequence) const {
 
 void Scheduler::add(SequencePtr sequence) {
   LLM_CHECK(most_blocks(*sequence) <= blocks_.num_blocks());
+  sequence->next_proposals_ = options_.first_proposals;
   waiting_.push_back(std::move(sequence));
 }
 
