@@ -24,15 +24,17 @@ for ((i = 1; i <= rounds; ++i)); do
   bench --depth 2000 --prompt-len 16 --gen-len 1 --prefix-cache >"$work/hit.$i"
 done
 
-python3 - "$data/questions.jsonl" "$work/questions.jsonl" <<'P'
+python3 - "$data/questions.jsonl" "$work" <<'P'
 import json, sys
-with open(sys.argv[2], "w") as out:
+with open(f"{sys.argv[2]}/questions.jsonl", "w") as all, open(f"{sys.argv[2]}/copying.jsonl", "w") as copying:
     for line in open(sys.argv[1]):
         row = json.loads(line)
         request = {"messages": row["messages"]}
         if row["tools"]:
             request["tools"] = row["tools"]
-        out.write(json.dumps(request) + "\n")
+        all.write(json.dumps(request) + "\n")
+        if row["category"] == "copying":
+            copying.write(json.dumps(request) + "\n")
 P
 # guess NAME ARGUMENTS: tokens per pass.
 guess() {
@@ -44,6 +46,7 @@ text=$(head -c 1200 "$data/eval.txt")
 {
   guess "500 held-out questions, thinking, --draft tiny-draft" --jsonl "$work/questions.jsonl" --think on --draft tiny-draft
   guess "500 held-out questions, no thinking, --draft tiny-draft" --jsonl "$work/questions.jsonl" --think off --draft tiny-draft
+  guess "those of them that ask for a copy, --draft ngram" --jsonl "$work/copying.jsonl" --think off --draft ngram
   if [ -n "${COPY_MODEL:-}" ]; then
     guess "going on with a text a third time, $(basename "$COPY_MODEL"), --draft ngram" -m "$COPY_MODEL" \
       --raw --greedy -n 200 --draft ngram "$text"$'\n\n'"$text"$'\n\n'

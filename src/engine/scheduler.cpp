@@ -210,7 +210,9 @@ void Scheduler::count_proposals(Sequence& sequence, int64_t accepted) {
   const int64_t proposed = sequence.num_proposals();
   sequence.num_proposed_ += proposed;
   sequence.num_accepted_ += accepted;
-  sequence.next_proposals_ = adapted_proposals(proposed, accepted, options_.max_proposals);
+  if (proposed > 0) {
+    sequence.next_proposals_ = adapted_proposals(proposed, accepted, options_.max_proposals);
+  }
   sequence.ids_.resize(sequence.size());
   sequence.num_proposals_ = 0;
 }
