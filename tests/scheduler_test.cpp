@@ -222,6 +222,30 @@ TEST_CASE("64 requests of mixed lengths leave less than 4 % of their blocks empt
   MESSAGE("most of the blocks' room that was empty: " << 100 * worst << " %");
 }
 
+TEST_CASE("a step in which nothing was guessed leaves the number of guesses as it is") {
+  SchedulerOptions options{.context = 64, .max_num_seqs = 1, .max_proposals = 8};
+  options.first_proposals = 8;
+  options.fit_batched_tokens();
+  Scheduler scheduler(options, 4);
+  Request request;
+  request.prompt_ids = {1, 2, 3};
+  scheduler.add(std::make_shared<Sequence>(std::move(request)));
+  const auto step = [&](std::vector<int32_t> ids) {
+    const std::vector<int32_t> next[] = {std::move(ids)};
+    scheduler.done(next);
+  };
+  CHECK(scheduler.next().rows[0].max_proposals == 0);  // the prompt
+  step({4});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(scheduler.next().rows[0].max_proposals == 8);
+    step({5});
+  }
+  Schedule& schedule = scheduler.next();
+  for (const int32_t id : {6, 7, 8, 9}) schedule.propose(0, id);
+  step({6, 7, 5});  // two were right
+  CHECK(scheduler.next().rows[0].max_proposals == 3);
+}
+
 TEST_CASE("a preempted sequence finds its blocks in the prefix cache again") {
   FakeEngine engine({.context = 96, .max_num_seqs = 2}, 6);
   const SequencePtr first = engine.add(std::vector<int32_t>(30, 1), 60, {});
