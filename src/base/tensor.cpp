@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/size_text.h"
+
 namespace llm {
 
 Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
@@ -33,7 +35,7 @@ Buffer::Buffer(int64_t bytes) : size_(bytes) {
                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
     size_ = 0;
-    fail("out of memory: {:.2f} GiB more were needed", static_cast<double>(bytes) / (1 << 30));
+    fail("out of memory: {} more were needed", size_text(bytes));
   }
   // Huge pages cut TLB misses in weights and KV; the kernel may refuse, which is only slower.
   if (bytes >= (int64_t{2} << 20)) madvise(p, static_cast<size_t>(bytes), MADV_HUGEPAGE);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "cli/counted.h"
-#include "cli/run_report.h"
 #include "cli/version.h"
 
 namespace llm {
@@ -78,7 +77,7 @@ std::optional<double> decode_rate(const BenchReport& report) {
 
 double multiply_peak(const BenchReport& report) {
   const MachineLimits& limits = *report.limits;
-  const bool bf16 = report.act == "bf16" && limits.bf16_gflops > 0;
+  const bool bf16 = report.info.act == "bf16" && limits.bf16_gflops > 0;
   return bf16 ? limits.bf16_gflops : limits.f32_gflops;
 }
 
@@ -241,8 +240,8 @@ std::string speed_line(const char* name, std::optional<double> tok_s,
 
 std::string machine_lines(const BenchReport& report) {
   std::string lines = fmt::format("machine         {}, {}, {} ({}), act {}, KV {}\n", report.cpu,
-                                  counted(report.threads, "thread"), report.device, report.isa,
-                                  report.act, report.kv_dtype);
+                                  counted(report.threads, "thread"), report.info.device,
+                                  report.info.isa, report.info.act, report.info.kv_dtype);
   if (report.limits) {
     const MachineLimits& limits = *report.limits;
     lines += fmt::format("measured        read {}, F32 multiply {:.0f} GFLOP/s",
@@ -336,14 +335,7 @@ std::string bench_json(std::span<const BenchReport> reports) {
                          {"prefix_cache", report.plan.shared_depth}}},
                        {"definitions", fmt::format("{}", fmt::join(kDefinitions, " "))},
                        {"runs", std::move(runs)},
-                       {"run",
-                        {{"version", version_number()},
-                         {"device", report.device},
-                         {"isa", report.isa},
-                         {"act", report.act},
-                         {"kv_dtype", report.kv_dtype},
-                         {"seed", report.seed},
-                         {"model_sha256", nullptr}}}};
+                       {"run", Json::parse(run_info_json(report.info))}};
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

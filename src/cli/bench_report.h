@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "cli/run_report.h"
 #include "engine/bench.h"
 
 namespace llm {
@@ -22,11 +23,7 @@ struct BenchReport {
   std::string model;
   std::string cpu;
   int64_t threads = 0;
-  std::string device;
-  std::string isa;
-  std::string act;
-  std::string kv_dtype;
-  uint64_t seed = 0;
+  RunInfo info;
   int64_t weight_bytes = 0;
   std::optional<MachineLimits> limits;  // none where nothing is computed
   BenchPlan plan;

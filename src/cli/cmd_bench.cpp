@@ -8,6 +8,7 @@
 
 #include "backend/cpu/machine_speed.h"
 #include "base/cpu_info.h"
+#include "base/size_text.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
@@ -79,11 +80,10 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
   ContextRequest request = cache_request(options.common, files, options.engine);
   request.prompt_tokens = plan.depth + plan.prompt_len;
   request.max_tokens = plan.gen_len;
-  if (const int64_t blocks = options.engine.kv_blocks.value_or(0)) {
-    const int64_t room = blocks * options.engine.block_size.value_or(kKvBlockSize);
-    if (room < plan.context()) {
-      refuse("--kv-blocks {}: room for {} tokens, but a request has {}", blocks, room,
-             plan.context());
+  if (const auto room = options.engine.cache_tokens()) {
+    if (*room < plan.context()) {
+      refuse("--kv-blocks {}: room for {} tokens, but a request has {}", *options.engine.kv_blocks,
+             *room, plan.context());
     }
   } else {
     const int64_t tokens = plan.batch * plan.context();
@@ -91,8 +91,8 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
       refuse(
           "--batch {}: the keys and values of {} tokens each need {}, but {} are available: lower "
           "it or the tokens, or give --kv-blocks",
-          plan.batch, plan.context(), memory_text(tokens * request.kv_bytes_per_token),
-          memory_text(request.available_bytes));
+          plan.batch, plan.context(), size_text(tokens * request.kv_bytes_per_token),
+          size_text(request.available_bytes));
     }
   }
   refuse_beyond(plan, plan_context(request, files.config, log));
@@ -108,7 +108,7 @@ void show_progress(int64_t done, int64_t all) {
 }
 
 EngineOptions engine_options(const BenchOptions& options, const BenchPlan& plan) {
-  const int64_t block = options.engine.block_size.value_or(kKvBlockSize);
+  const int64_t block = options.engine.tokens_per_block();
   const int64_t blocks = plan.batch * ((plan.context() + block - 1) / block);
   return {.scheduler = {.context = plan.context(),
                         .max_num_seqs = options.engine.max_num_seqs.value_or(plan.batch),
@@ -124,11 +124,7 @@ BenchReport run_one(const BenchOptions& options, const BenchPlan& plan, const Mo
   report.model = files.name;
   report.cpu = cpu_model_name();
   report.threads = model.pool().num_threads();
-  report.device = model.backend().name();
-  report.isa = model.backend().isa();
-  report.act = name_of(model.backend().act());
-  report.kv_dtype = kv_dtype_name(engine->options().kv_dtype);
-  report.seed = plan.seed;
+  report.info = info_of(model.backend(), engine->options().kv_dtype, plan.seed);
   report.weight_bytes = model.decoder().weights().bytes;
   report.plan = plan;
   report.computes = model.backend().computes();
@@ -147,9 +143,8 @@ ExitCode bench(const BenchOptions& options) {
   if (options.prefix_cache && options.depth.value_or(0) == 0) {
     refuse("--prefix-cache goes with --depth N: the tokens that all prompts begin with");
   }
-  if (options.prefix_cache && options.engine.no_prefix_cache) {
-    refuse("--prefix-cache and --no-prefix-cache can't be used together: leave one of them out");
-  }
+  refuse_together(options.prefix_cache, "--prefix-cache", options.engine.no_prefix_cache,
+                  "--no-prefix-cache");
   const Log log = options.common.log();
   const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
   std::vector<BenchPlan> plans;

@@ -12,6 +12,7 @@
 #include "cli/chat_prompt.h"
 #include "cli/commands.h"
 #include "cli/counted.h"
+#include "cli/engine_options.h"
 #include "cli/eval_report.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -24,7 +25,6 @@ namespace {
 
 constexpr int64_t kDefaultCtx = 2048;
 constexpr int64_t kMaxTokens = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMaxNumSeqs = 4096;
 
 struct EvalOptions {
   CommonOptions common;

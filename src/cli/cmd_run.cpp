@@ -163,7 +163,7 @@ ExitCode run(RunOptions& options) {
                                  .show_progress = !options.common.quiet,
                                  .budget = budget});
   result.first_tool_call = prompt.num_tool_calls + 1;
-  say_ending(result, *sequence, context, log);
+  say_ending(result, *sequence, engine->options().scheduler.context, log);
   result.decode_bytes = decode_bytes(model.decoder(), *sequence, engine->options().kv_dtype);
   if (options.json) {
     const RunInfo info = info_of(model.backend(), engine->options().kv_dtype, seed);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/size_text.h"
 #include "io/model_dir.h"
 
 namespace llm {
@@ -14,7 +15,6 @@ namespace {
 constexpr const char* kNgram = "ngram";
 constexpr int64_t kDefaultSpecK = 8;
 constexpr int64_t kMaxSpecK = 64;
-constexpr int64_t kMaxNumSeqs = 4096;
 constexpr int64_t kMaxBlockSize = 1024;
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 
@@ -75,10 +75,10 @@ ContextRequest cache_request(const CommonOptions& common, const ModelFiles& file
     const ModelConfig draft = load_model_config(resolve_model_dir(*flags.draft));
     request.kv_bytes_per_token += kv_bytes_per_token(draft, dtype);
   }
-  const int64_t tokens = flags.kv_blocks.value_or(0) * flags.block_size.value_or(kKvBlockSize);
+  const int64_t tokens = flags.cache_tokens().value_or(0);
   if (tokens > request.available_bytes / request.kv_bytes_per_token) {
     refuse("--kv-blocks {} needs {}, but {} are available: give fewer", *flags.kv_blocks,
-           memory_text(tokens * request.kv_bytes_per_token), memory_text(request.available_bytes));
+           size_text(tokens * request.kv_bytes_per_token), size_text(request.available_bytes));
   }
   return request;
 }
@@ -88,10 +88,10 @@ std::unique_ptr<Engine> make_engine(LoadedModel& model, const ModelFiles& files,
                                     const Log& log) {
   SchedulerOptions& scheduler = options.scheduler;
   if (flags.no_prefix_cache) scheduler.prefix_cache = false;
-  if (flags.block_size) scheduler.block_size = *flags.block_size;
-  if (flags.kv_blocks) {
-    options.num_cache_tokens = *flags.kv_blocks * scheduler.block_size;
-    scheduler.context = std::min(scheduler.context, options.num_cache_tokens);
+  scheduler.block_size = flags.tokens_per_block();
+  if (const auto tokens = flags.cache_tokens()) {
+    options.num_cache_tokens = *tokens;
+    scheduler.context = std::min(scheduler.context, *tokens);
   }
   if (flags.draft) scheduler.max_proposals = flags.spec_k.value_or(kDefaultSpecK);
   if (flags.max_num_batched_tokens) {

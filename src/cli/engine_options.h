@@ -25,7 +25,16 @@ struct EngineFlags {
   std::optional<int64_t> max_num_batched_tokens;
   std::optional<int64_t> kv_blocks;
   std::optional<int64_t> block_size;
+
+  int64_t tokens_per_block() const { return block_size.value_or(kKvBlockSize); }
+  /// For which the cache is to have room; nothing without --kv-blocks.
+  std::optional<int64_t> cache_tokens() const {
+    return kv_blocks ? std::optional(*kv_blocks * tokens_per_block()) : std::nullopt;
+  }
 };
+
+/// For --max-num-seqs.
+inline constexpr int64_t kMaxNumSeqs = 4096;
 
 /// --draft, --spec-k, --max-num-seqs, --max-num-batched-tokens, --kv-blocks, --block-size and
 /// --no-prefix-cache.

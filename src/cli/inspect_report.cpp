@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/size_text.h"
 #include "cli/counted.h"
 #include "cli/version.h"
 #include "engine/session.h"
@@ -66,13 +67,6 @@ std::string rope_text(const RopeConfig& rope) {
         fmt::format(", original_max_position_embeddings {}", rope.original_max_position_embeddings);
   }
   return text;
-}
-
-std::string size_text(int64_t bytes) {
-  const auto size = static_cast<double>(bytes);
-  if (size >= 1 << 30) return fmt::format("{:.2f} GiB", size / (1 << 30));
-  if (size >= 1 << 20) return fmt::format("{:.2f} MiB", size / (1 << 20));
-  return fmt::format("{} bytes", bytes);
 }
 
 std::string shape_text(const std::vector<int64_t>& dims) {

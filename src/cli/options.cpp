@@ -84,6 +84,10 @@ void add_device_options(CLI::App& app, DeviceChoice& device) {
 
 }  // namespace
 
+void refuse_together(bool a, const char* a_name, bool b, const char* b_name) {
+  if (a && b) refuse("{} and {} can't be used together: leave one of them out", a_name, b_name);
+}
+
 std::optional<int64_t> parse_integer(const std::string& text) { return parse_whole<int64_t>(text); }
 
 std::optional<double> parse_number(const std::string& text) {

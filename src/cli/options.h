@@ -80,6 +80,9 @@ CLI::Option* add_text(CLI::App& app, const std::string& flags, std::optional<std
 /// Refuses an empty value, which is most often a shell variable that isn't set.
 CLI::Option* refuse_empty(CLI::Option* option);
 
+/// Refuses (exit code 2) two options that are both there.
+void refuse_together(bool a, const char* a_name, bool b, const char* b_name);
+
 /// `take` gets the value, which is one of `words`.
 CLI::Option* add_choice(CLI::App& app, const std::string& flags, std::vector<std::string> words,
                         std::function<void(const std::string&)> take, const std::string& help);

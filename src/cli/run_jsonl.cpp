@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/size_text.h"
 #include "cli/answer_loop.h"
 #include "cli/chat_signals.h"
 #include "cli/counted.h"
@@ -294,8 +295,9 @@ ExitCode run_jsonl(const RunOptions& options, const Log& log) {
                   options.engine, log);
   const KvCacheSpec& cache = engine->cache().spec();
   log.info("context {}, at most {} at once; the cache holds {} tokens in {} and takes up to {}",
-           context, counted(scheduler.max_num_seqs, "request"), cache.num_blocks * kKvBlockSize,
-           kv_dtype_name(cache.dtype), memory_text(cache.total_bytes()));
+           engine->options().scheduler.context, counted(scheduler.max_num_seqs, "request"),
+           cache.num_blocks * kKvBlockSize, kv_dtype_name(cache.dtype),
+           size_text(cache.total_bytes()));
   return JsonlRun(options, files, model, *engine, seed, log).run();
 }
 

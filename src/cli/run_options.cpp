@@ -63,7 +63,7 @@ void check_jsonl_options(const RunOptions& o) {
                                     std::pair("--show-thinking", o.show_thinking),
                                     std::pair("--logits-out", o.logits_out.has_value()),
                                     std::pair("--trace-shapes", o.trace_shapes)}) {
-    if (given) refuse("--jsonl and {} can't be used together: leave one of them out", flag);
+    refuse_together(true, "--jsonl", given, flag);
   }
 }
 
@@ -82,10 +82,6 @@ void add_output_options(CLI::App& app, RunOptions& o) {
                         "Write the logits of every prompt position, float32 [tokens, vocab_size]"));
   app.add_flag("--trace-shapes", o.trace_shapes,
                "Print the shapes of one prefill and one decode step to stderr");
-}
-
-void refuse_together(bool a, const char* a_name, bool b, const char* b_name) {
-  if (a && b) refuse("{} and {} can't be used together: leave one of them out", a_name, b_name);
 }
 
 }  // namespace

@@ -51,6 +51,12 @@ std::string milliseconds_text(std::optional<double> seconds) {
   return seconds ? fmt::format("{:.2f} ms", *seconds * 1e3) : std::string("-");
 }
 
+/// Of the model itself, not of a draft.
+double tokens_per_pass(int64_t num_ids, int64_t num_accepted) {
+  return static_cast<double>(num_ids) /
+         static_cast<double>(std::max<int64_t>(1, num_ids - num_accepted));
+}
+
 std::string per_second(double amount, std::optional<double> seconds) {
   return seconds && *seconds > 0 ? fmt::format("{:.2f} tok/s", amount / *seconds)
                                  : std::string("-");
@@ -99,12 +105,6 @@ std::string tool_call_text(const ToolCall& call) {
   return to_json(Value(std::move(object))).str();
 }
 
-/// Of the model itself, not of a draft.
-double tokens_per_pass(int64_t num_ids, int64_t num_accepted) {
-  return static_cast<double>(num_ids) /
-         static_cast<double>(std::max<int64_t>(1, num_ids - num_accepted));
-}
-
 std::string run_stats(const RunResult& result) {
   const auto prompt_tokens = static_cast<int64_t>(result.prompt_ids.size());
   const double computed = static_cast<double>(prompt_tokens - result.cached_tokens);
@@ -118,8 +118,8 @@ std::string run_stats(const RunResult& result) {
   text += fmt::format("TPOT {} ((end - first token) / (output tokens - 1))   decode {}",
                       milliseconds_text(result.tpot), per_second(1, result.tpot));
   if (result.tpot && *result.tpot > 0) {
-    const double passes = 1.0 / tokens_per_pass(std::ssize(result.ids), result.num_accepted);
-    text += fmt::format("   {:.1f} GB/s", passes * result.decode_bytes / *result.tpot / 1e9);
+    const double pass = *result.tpot * tokens_per_pass(std::ssize(result.ids), result.num_accepted);
+    text += fmt::format("   {:.1f} GB/s", result.decode_bytes / pass / 1e9);
   }
   text += "\n";
   if (result.num_proposed > 0) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/size_text.h"
 
 namespace llm {
 namespace {
@@ -89,8 +90,8 @@ int64_t address_space_available() {
   refuse(
       "{} needs {} for keys and values ({} bytes per token), but {} are available: give a smaller "
       "--ctx, or --kv-dtype int8 or fp8 (half of bf16)",
-      what, memory_text(static_cast<int64_t>(needed)), request.kv_bytes_per_token,
-      memory_text(request.available_bytes));
+      what, size_text(static_cast<int64_t>(needed)), request.kv_bytes_per_token,
+      size_text(request.available_bytes));
 }
 
 int64_t context_from_flag(const ContextRequest& request, const ModelConfig& config,
@@ -120,11 +121,6 @@ int64_t default_context(const ContextRequest& request, const ModelConfig& config
 }
 
 }  // namespace
-
-std::string memory_text(int64_t bytes) {
-  const double gib = static_cast<double>(bytes) / (1 << 30);
-  return gib >= 1 ? fmt::format("{:.2f} GiB", gib) : fmt::format("{:.2f} MiB", gib * 1024);
-}
 
 int64_t available_memory() {
   return std::min({system_available(), cgroup_available(), address_space_available()});

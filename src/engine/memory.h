@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 
 #include "base/log.h"
 #include "model/model_config.h"
@@ -16,9 +15,6 @@ inline constexpr int64_t kUnlimitedMemory = std::numeric_limits<int64_t>::max();
 /// Bytes that this process may still use: the least of what the system has available, what its
 /// control groups leave it, and its address-space limit; kUnlimitedMemory where none is known.
 int64_t available_memory();
-
-/// "1.50 GiB", "12.00 MiB".
-std::string memory_text(int64_t bytes);
 
 /// Most tokens of one sequence, and what decides about it.
 struct ContextRequest {

@@ -32,7 +32,7 @@ struct SchedulerOptions {
   int64_t block_size = kKvBlockSize;     // tokens that get cache room at once, a multiple of it
   bool prefix_cache = true;              // share blocks of equal prefixes, also with the past
   int64_t max_proposals = 0;             // of one sequence in one step; 0: no speculation
-  int64_t first_proposals = kFirstProposals;  // in a sequence's first step, at most
+  int64_t first_proposals = 4;           // the same before it is known how many are right
 
   /// Rows of a step in which all sequences decode and verify.
   int64_t most_decode_rows() const { return max_num_seqs * (1 + max_proposals); }

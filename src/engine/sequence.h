@@ -53,9 +53,6 @@ enum class FinishReason {
 /// "stop", "length", "tool_calls"; empty for kNone.
 std::string_view name_of(FinishReason reason);
 
-/// With how many proposals speculation begins, before it knows how many are accepted.
-inline constexpr int64_t kFirstProposals = 4;
-
 /// Prompt and generated ids, and how far the cache holds them. Changed by the Scheduler only.
 class Sequence {
  public:
@@ -130,7 +127,7 @@ class Sequence {
   int64_t num_cached_tokens_ = 0;
   int64_t num_draft_cached_tokens_ = 0;
   int64_t num_proposals_ = 0;
-  int64_t next_proposals_ = kFirstProposals;  // at most, in its next step
+  int64_t next_proposals_ = 0;  // at most, in its next step
   int64_t num_proposed_ = 0;
   int64_t num_accepted_ = 0;
   int64_t num_prompt_logits_ = 0;  // leading positions whose logits were delivered

@@ -8,6 +8,7 @@
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/size_text.h"
 #include "engine/memory.h"
 #include "io/json.h"
 #include "io/model_dir.h"
@@ -85,10 +86,9 @@ void require_memory_for_weights(const ModelFiles& files) {
   const int64_t available = available_memory();
   if (needed <= available) return;
   refuse(
-      "{} needs {:.2f} GiB for its weights, but {:.2f} GiB are available: choose a smaller "
-      "config, or --device shape for its shapes alone",
-      files.name, static_cast<double>(needed) / (1 << 30),
-      static_cast<double>(available) / (1 << 30));
+      "{} needs {} for its weights, but {} are available: choose a smaller config, or --device "
+      "shape for its shapes alone",
+      files.name, size_text(needed), size_text(available));
 }
 
 DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, Device device,

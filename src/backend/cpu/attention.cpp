@@ -201,15 +201,17 @@ void CpuAttention::prepare_rows(const float* qkv, const AttentionParams& params,
     const int64_t block = slot / kKvBlockSize;
     for (int64_t h = 0; h < kv_heads; ++h) {
       float* key = head;
-      float* value = head + dims;
+      const float* value = v + h * head_dim;
       std::memcpy(key, k + h * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
-      std::memcpy(value, v + h * head_dim, static_cast<size_t>(head_dim) * sizeof(float));
       normed_and_rotated(key, params.k_norm, position);
       const int64_t at = block * spec.block_bytes() + h * spec.head_bytes();
       if (spec.has_scales()) {
         const float largest = spec.dtype == DType::kI8 ? kMaxInt8 : kMaxF8E4M3;
+        float* scaled_value = head + dims;
+        std::memcpy(scaled_value, value, static_cast<size_t>(head_dim) * sizeof(float));
+        value = scaled_value;
         const float scales[] = {take_scale(key, head_dim, largest),
-                                take_scale(value, head_dim, largest)};
+                                take_scale(scaled_value, head_dim, largest)};
         const int64_t scale_at = at + spec.element_bytes() + slot % kKvBlockSize * 4;
         std::memcpy(layer.k + scale_at, &scales[0], sizeof(float));
         std::memcpy(layer.v + scale_at, &scales[1], sizeof(float));
