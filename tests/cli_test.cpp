@@ -62,10 +62,11 @@ TEST_CASE("an unusable command line ends with 2 and a hint") {
 }
 
 TEST_CASE("flags and values that are not built yet are unknown") {
-  for (const char* flag : {"--head-dtype", "--invariant"}) {
-    check_refused({"run", flag, "1", "x"}, flag);
+  check_refused({"run", "--head-dtype", "int8", "x"}, "--head-dtype");
+  for (const char* device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1024", ""}) {
+    check_refused({"run", "--device", device, "x"}, "expected auto, cpu, cuda, cuda:N or shape");
   }
-  check_refused({"run", "--device", "cuda", "x"}, "--device cuda");
+  check_refused({"run", "--device", "cuda:1023", "x"}, "--device cuda");  // no machine has so many
   check_refused({"run", "--kv-dtype", "fp4", "x"}, "--kv-dtype fp4");
   check_refused({"run", "--act", "int8", "x"}, "--act int8");
   check_refused({"bench", "--batch", "0"}, "--batch");

@@ -1,15 +1,16 @@
 #include "backend/backend.h"
 
+#include <cstring>
 #include <utility>
 
 namespace llm {
 namespace {
 
 void expect_shape(const char* op, const char* operand, const ConstTensor& tensor,
-                  const Shape& expected) {
-  LLM_CHECK(tensor.dtype == DType::kF32 && tensor.shape == expected,
-            "{}: {} is {} {}, expected F32 {}", op, operand, name_of(tensor.dtype),
-            to_string(tensor.shape), to_string(expected));
+                  const Shape& expected, DType dtype = DType::kF32) {
+  LLM_CHECK(tensor.dtype == dtype && tensor.shape == expected, "{}: {} is {} {}, expected {} {}",
+            op, operand, name_of(tensor.dtype), to_string(tensor.shape), name_of(dtype),
+            to_string(expected));
 }
 
 void expect_norm(const char* op, const Norm& norm, int64_t size) {
@@ -21,16 +22,18 @@ void expect_width(const char* op, const Linear& linear, int64_t k) {
   LLM_CHECK(linear.k == k, "{}: {} takes {} inputs, expected {}", op, linear.name, linear.k, k);
 }
 
-double bytes_f32(int64_t rows, int64_t columns) {
-  return 4.0 * static_cast<double>(rows) * static_cast<double>(columns);
+double bytes(DType dtype, int64_t rows, int64_t columns) {
+  return static_cast<double>(bits_of(dtype)) / 8 * static_cast<double>(rows) *
+         static_cast<double>(columns);
 }
 
-/// FLOP, weight and activation bytes of a matrix product over m rows, and its parts as modules.
+double bytes_f32(int64_t rows, int64_t columns) { return bytes(DType::kF32, rows, columns); }
+
+/// FLOP and weight bytes of a matrix product over m rows, and its parts as modules.
 void add_linear(Stage& stage, const Linear& linear, int64_t m) {
   stage.flop += 2.0 * static_cast<double>(m) * static_cast<double>(linear.k) *
                 static_cast<double>(linear.n());
   stage.weight_bytes += static_cast<double>(linear.weight_bytes());
-  stage.activation_bytes += bytes_f32(m, linear.k) + bytes_f32(m, linear.n());
   for (const LinearPart& part : linear.parts) {
     stage.modules.push_back({part.name, {m, linear.k}, {m, part.rows()}});
   }
@@ -50,7 +53,8 @@ Stage make_stage(std::string name, const Batch& batch, int64_t layer) {
   return stage;
 }
 
-Stage attention_stage(const AttentionParams& params, const KvCacheSpec& cache, const Batch& batch) {
+Stage attention_stage(const AttentionParams& params, const KvCacheSpec& cache, const Batch& batch,
+                      DType out) {
   Stage stage = make_stage("attention", batch, params.layer);
   const int64_t tokens = batch.num_tokens();
   const int64_t heads = params.num_attention_heads;
@@ -64,7 +68,7 @@ Stage attention_stage(const AttentionParams& params, const KvCacheSpec& cache, c
   stage.kv_bytes = 2.0 * (cached + static_cast<double>(tokens)) *
                    static_cast<double>(cache.block_bytes()) / kKvBlockSize;
   stage.activation_bytes = bytes_f32(tokens, params.q_size() + 2 * params.kv_size()) +
-                           bytes_f32(tokens, params.q_size());
+                           bytes(out, tokens, params.q_size());
   if (params.q_norm != nullptr) {
     stage.modules.push_back(
         {params.q_norm->name, {tokens, heads, head_dim}, {tokens, heads, head_dim}});
@@ -107,7 +111,22 @@ void Backend::observed(MakeStage make_stage, ConstTensor output, Run run) {
   const Stage stage = make_stage();
   observer_->begin(stage);
   run();
+  finish();
   observer_->end(stage, output);
+}
+
+void Backend::write(std::byte* to, std::span<const std::byte> from) {
+  std::memcpy(to, from.data(), from.size());
+}
+
+void Backend::begin_step(const Batch& batch, const AttentionParams& params) {
+  LLM_CHECK(batch.positions.size() == batch.input_ids.size() &&
+            batch.slot_mapping.size() == batch.input_ids.size());
+  LLM_CHECK(batch.query_start_loc.size() == batch.seq_lens.size() + 1 &&
+            std::ssize(batch.block_tables) >= batch.num_seqs() * batch.max_blocks);
+  LLM_CHECK(batch.num_decode_rows >= 0 && batch.num_decode_rows <= batch.num_tokens());
+  LLM_CHECK(params.num_attention_heads % params.num_key_value_heads == 0);
+  do_begin_step(batch, params);
 }
 
 void Backend::embed(Tensor hidden, const Embedding& table, const Batch& batch) {
@@ -138,6 +157,7 @@ void Backend::norm_qkv(Tensor qkv, ConstTensor hidden, const Norm& norm, const L
     Stage s = make_stage("norm+" + linear.name, batch, layer);
     add_norm(s, norm, tokens);
     add_linear(s, linear, tokens);
+    s.activation_bytes = bytes_f32(tokens, linear.k + linear.n());
     return s;
   };
   observed(stage, qkv, [&] { do_norm_qkv(qkv, hidden, norm, linear, batch); });
@@ -148,16 +168,15 @@ void Backend::attention(Tensor out, ConstTensor qkv, const AttentionParams& para
   const int64_t tokens = batch.num_tokens();
   const KvCacheSpec& spec = cache.spec();
   expect_shape("attention", "qkv", qkv, {tokens, params.q_size() + 2 * params.kv_size()});
-  expect_shape("attention", "out", out, {tokens, params.q_size()});
+  expect_shape("attention", "out", out, {tokens, params.q_size()}, operand_dtype());
   LLM_CHECK(spec.num_key_value_heads == params.num_key_value_heads &&
                 spec.head_dim == params.head_dim && params.layer < spec.num_layers,
             "attention: the cache is of another model");
-  LLM_CHECK(params.num_attention_heads % params.num_key_value_heads == 0);
   for (int32_t position : batch.positions) {
     LLM_CHECK(position >= 0 && position < params.max_positions, "attention: position {} of {}",
               position, params.max_positions);
   }
-  const auto stage = [&] { return attention_stage(params, spec, batch); };
+  const auto stage = [&] { return attention_stage(params, spec, batch, out.dtype); };
   observed(stage, out, [&] { do_attention(out, qkv, params, cache, batch); });
 }
 
@@ -165,11 +184,11 @@ void Backend::linear_add(Tensor hidden, ConstTensor x, const Linear& linear, con
                          int64_t layer) {
   const int64_t tokens = batch.num_tokens();
   expect_shape("linear_add", "hidden", hidden, {tokens, linear.n()});
-  expect_shape("linear_add", "x", x, {tokens, linear.k});
+  expect_shape("linear_add", "x", x, {tokens, linear.k}, operand_dtype());
   const auto stage = [&] {
     Stage s = make_stage(linear.name + "+add", batch, layer);
     add_linear(s, linear, tokens);
-    s.activation_bytes += bytes_f32(tokens, linear.n());
+    s.activation_bytes = bytes(x.dtype, tokens, linear.k) + 2 * bytes_f32(tokens, linear.n());
     return s;
   };
   observed(stage, hidden, [&] { do_linear_add(hidden, x, linear, batch); });
@@ -181,13 +200,14 @@ void Backend::norm_gate_up_silu(Tensor out, ConstTensor hidden, const Norm& norm
   LLM_CHECK(linear.parts.size() == 2 && linear.parts[0].rows() == linear.parts[1].rows(),
             "norm_gate_up_silu: {} is not two equal parts", linear.name);
   expect_shape("norm_gate_up_silu", "hidden", hidden, {tokens, linear.k});
-  expect_shape("norm_gate_up_silu", "out", out, {tokens, linear.parts[0].rows()});
+  expect_shape("norm_gate_up_silu", "out", out, {tokens, linear.parts[0].rows()}, operand_dtype());
   expect_norm("norm_gate_up_silu", norm, linear.k);
   const auto stage = [&] {
     Stage s = make_stage("norm+" + linear.name + "+silu", batch, layer);
     add_norm(s, norm, tokens);
     add_linear(s, linear, tokens);
-    s.activation_bytes -= bytes_f32(tokens, linear.parts[0].rows());  // one of the two is stored
+    s.activation_bytes =
+        bytes_f32(tokens, linear.k) + bytes(out.dtype, tokens, linear.parts[0].rows());
     return s;
   };
   observed(stage, out, [&] { do_norm_gate_up_silu(out, hidden, norm, linear, batch); });
@@ -207,6 +227,7 @@ void Backend::norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, con
     Stage s = make_stage("norm+" + linear.name, batch, -1);
     add_norm(s, norm, rows);
     add_linear(s, linear, rows);
+    s.activation_bytes = bytes_f32(rows, linear.k + linear.n());
     return s;
   };
   observed(stage, logits, [&] { do_norm_head(logits, hidden, norm, linear, batch); });

@@ -3,8 +3,11 @@
 //
 // The layer that an operation belongs to serves only its report.
 //
-// Rows are flat: T tokens of all sequences, never padded. Hidden states and the operands between
-// operations are float32; what a matrix product rounds its operand to is the backend's `--act`.
+// Rows are flat: T tokens of all sequences, never padded. Hidden states, q/k/v and logits are
+// float32; what a matrix product rounds its operand to is the backend's `--act`.
+//
+// Operands, results and caches lie where the backend computes. Only what to_host() returns may be
+// read by others.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "backend/batch.h"
+#include "backend/device_memory.h"
 #include "backend/linear.h"
 #include "backend/observer.h"
 #include "backend/sampling.h"
@@ -49,16 +53,44 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// "cpu", "shape".
+  /// "cpu", "cuda", "shape".
   virtual std::string_view name() const = 0;
   /// The instruction set or device architecture in use, for reports.
   virtual std::string isa() const = 0;
   virtual ActDType act() const = 0;
   /// False where no arithmetic is done and outputs hold nothing.
   virtual bool computes() const { return true; }
+  /// What attention() and norm_gate_up_silu() write, and linear_add() reads.
+  virtual DType operand_dtype() const { return DType::kF32; }
 
   /// Not owned; null for none. Set between steps only.
   void set_observer(Observer* observer) { observer_ = observer; }
+
+  // ---- Memory ----
+
+  /// Zero-filled memory for operands, results and caches. Throws Error (exit code 1) when there
+  /// isn't enough.
+  virtual DeviceMemory allocate(int64_t bytes) { return host_memory(bytes); }
+  /// Copies bytes of the host to where the backend computes.
+  virtual void write(std::byte* to, std::span<const std::byte> from);
+  /// The tensor as the host can read it, complete; valid until the next call.
+  virtual ConstTensor to_host(ConstTensor tensor) { return tensor; }
+
+  // ---- Weights: put where the operations read them, for as long as the backend lives. By default
+  // they stay where they are. ----
+
+  virtual void place(Embedding&) {}
+  virtual void place(Norm&) {}
+  virtual void place(Linear&) {}
+  /// True where place() copies, so that the weights it was given may go after finish().
+  virtual bool copies_weights() const { return false; }
+  /// Waits until all work that was asked for is done.
+  virtual void finish() {}
+
+  // ---- One step: begin_step(), then the operations in the order of the forward pass ----
+
+  /// params: what attention has in common in all layers.
+  void begin_step(const Batch& batch, const AttentionParams& params);
 
   /// hidden[T, H] = table[input_ids].
   void embed(Tensor hidden, const Embedding& table, const Batch& batch);
@@ -89,6 +121,8 @@ class Backend {
   void sample(std::span<int32_t> ids, ConstTensor logits, std::span<const SampleRow> rows);
 
  protected:
+  /// Takes what the batch says to where the backend computes.
+  virtual void do_begin_step(const Batch&, const AttentionParams&) {}
   virtual void do_embed(Tensor hidden, const Embedding& table, const Batch& batch) = 0;
   virtual void do_norm_qkv(Tensor qkv, ConstTensor hidden, const Norm& norm, const Linear& linear,
                            const Batch& batch) = 0;

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
+#include "backend/device_memory.h"
 #include "backend/kv_layout.h"
 #include "base/tensor.h"
 
@@ -66,8 +68,8 @@ struct KvCacheSpec {
 class KvCache {
  public:
   /// A backend that doesn't compute needs no memory of it.
-  explicit KvCache(const KvCacheSpec& spec, bool with_memory = true)
-      : spec_(spec), memory_(with_memory ? spec.total_bytes() : 0) {}
+  KvCache(const KvCacheSpec& spec, DeviceMemory memory) : spec_(spec), memory_(std::move(memory)) {}
+  explicit KvCache(const KvCacheSpec& spec) : KvCache(spec, host_memory(spec.total_bytes())) {}
 
   const KvCacheSpec& spec() const { return spec_; }
   KvLayer layer(int64_t i) const {
@@ -78,7 +80,7 @@ class KvCache {
 
  private:
   KvCacheSpec spec_;
-  Buffer memory_;
+  DeviceMemory memory_;
 };
 
 }  // namespace llm

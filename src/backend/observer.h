@@ -30,7 +30,8 @@ struct Stage {
   double kv_bytes = 0;               // cache read and written
 };
 
-/// Receives each stage of a step. Outputs are complete when end() is called.
+/// Receives each stage of a step. Outputs, in the backend's memory, are complete when end() is
+/// called.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -1,5 +1,8 @@
 #include "base/files.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -74,6 +77,15 @@ std::string read_file(const fs::path& path, int64_t max_bytes) {
     refuse("{}: can't be read: {}", path.string(), std::strerror(errno));
   }
   return content;
+}
+
+void release_mapped_pages(const std::byte* data, int64_t bytes) {
+  const uintptr_t page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + page - 1) / page * page;
+  const uintptr_t end =
+      (reinterpret_cast<uintptr_t>(data) + static_cast<size_t>(bytes)) / page * page;
+  // Only advice: where it isn't taken, the pages stay until memory is short.
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace llm

@@ -1,6 +1,7 @@
 // Reading the files of a model folder, on disk or compiled in (base/builtin_files.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -20,5 +21,9 @@ void require_regular_file(const std::filesystem::path& path);
 /// A whole file. Refuses (exit code 2) what isn't a regular file, can't be read, or is larger than
 /// max_bytes.
 std::string read_file(const std::filesystem::path& path, int64_t max_bytes);
+
+/// Gives the whole pages inside this part of a mapped file back to the system, which reads them
+/// again where they are used again. Not for memory that was written.
+void release_mapped_pages(const std::byte* data, int64_t bytes);
 
 }  // namespace llm

@@ -138,7 +138,7 @@ BenchReport run_one(const BenchOptions& options, const BenchPlan& plan, const Mo
   return report;
 }
 
-ExitCode bench(const BenchOptions& options) {
+ExitCode bench(BenchOptions& options) {
   check_engine_options(options.engine);
   if (options.prefix_cache && options.depth.value_or(0) == 0) {
     refuse("--prefix-cache goes with --depth N: the tokens that all prompts begin with");
@@ -146,7 +146,7 @@ ExitCode bench(const BenchOptions& options) {
   refuse_together(options.prefix_cache, "--prefix-cache", options.engine.no_prefix_cache,
                   "--no-prefix-cache");
   const Log log = options.common.log();
-  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
+  const ModelFiles files = open_model(options.common, log);
   std::vector<BenchPlan> plans;
   for (const int64_t batch : options.batches) {
     plans.push_back(plan_of(options, batch));
@@ -157,7 +157,7 @@ ExitCode bench(const BenchOptions& options) {
   std::vector<BenchReport> reports;
   for (const BenchPlan& plan : plans) reports.push_back(run_one(options, plan, files, model, log));
   // After the runs, whose peak memory would otherwise include the measurement's.
-  if (model.backend().computes()) {
+  if (options.common.device.device == Device::kCpu) {
     const MachineSpeed speed = measure_machine(model.pool(), choose_isa(), available_memory());
     for (BenchReport& report : reports) {
       report.limits = MachineLimits{speed.read_gbs, speed.f32_gflops, speed.bf16_gflops};

@@ -88,7 +88,7 @@ ExitCode chat(ChatOptions& options) {
   if (options.common.device.device == Device::kShape) {
     refuse("--device shape computes nothing: a chat needs a device that does");
   }
-  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
+  const ModelFiles files = open_model(options.common, log);
   const ChatPrompter prompter(files, options.answer, log);
   std::optional<Value> tools;
   if (options.answer.tools) tools = read_tools(*options.answer.tools, log);

@@ -88,7 +88,7 @@ std::optional<ModelFiles> open_baseline(const EvalOptions& options, const ModelF
   if (!options.baseline) return std::nullopt;
   ModelFiles files =
       open_model({.model = *options.baseline, .config = {}, .random_weights = {}, .tokenizer = {}},
-                 Device::kCpu, log);
+                 options.common.device.device, log);
   refuse_other_vocabulary("--baseline", model, files);
   refuse_beyond_maximum(options, files);
   return files;
@@ -107,12 +107,12 @@ Windows plan_windows(const EvalOptions& options, const ModelFiles& files,
   int64_t kv_bytes = kv_bytes_per_token(files.config, options.common.device.cache_dtype());
   int64_t most = std::min(kDefaultCtx, files.config.max_position_embeddings);
   int64_t vocab_size = files.config.vocab_size;
-  int64_t available = memory_for_cache(files);
+  int64_t available = memory_for_cache(files, options.common.device);
   if (baseline) {
     kv_bytes += kv_bytes_per_token(baseline->config, DeviceChoice{}.cache_dtype());
     most = std::min(most, baseline->config.max_position_embeddings);
     vocab_size = std::max(vocab_size, baseline->config.vocab_size);
-    available = std::min(available, memory_for_cache(*baseline));
+    available = std::min(available, memory_for_cache(*baseline, options.common.device));
   }
   Windows windows;
   windows.ctx = plan_context({.ctx = options.common.ctx,
@@ -167,11 +167,11 @@ class Progress {
   Clock::time_point start_ = Clock::now();
 };
 
-ExitCode eval(const EvalOptions& options) {
+ExitCode eval(EvalOptions& options) {
   check_options(options);
   const Log log = options.common.log();
   const DeviceChoice& device = options.common.device;
-  const ModelFiles files = open_model(options.common.model, device.device, log);
+  const ModelFiles files = open_model(options.common, log);
   refuse_beyond_maximum(options, files);
   const std::optional<ModelFiles> baseline_files = open_baseline(options, files, log);
   const std::vector<int32_t> ids = text_ids(options, files, log);
@@ -186,6 +186,7 @@ ExitCode eval(const EvalOptions& options) {
   if (baseline_files) {
     DeviceChoice plain;
     plain.device = device.device;
+    plain.cuda_index = device.cuda_index;
     plain.threads = device.threads;
     baseline_model =
         std::make_unique<LoadedModel>(*baseline_files, ModelChoice{}, plain, 0, plan.context, log);

@@ -5,9 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/devices_report.h"
 #include "cli/inspect_report.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -26,6 +28,7 @@ namespace {
 struct InspectOptions {
   std::string model;
   bool check = false;
+  bool devices = false;
   bool json = false;
 };
 
@@ -96,6 +99,15 @@ ExitCode inspect_folder(const InspectOptions& options) {
   return print_report(report, options);
 }
 
+ExitCode inspect_devices(const InspectOptions& options) {
+  if (!options.model.empty() || options.check) {
+    refuse("--devices is about this machine: leave out MODEL and --check");
+  }
+  const CudaSystem cuda = find_cuda();
+  write_stdout(options.json ? devices_json(cuda) : devices_table(cuda));
+  return ExitCode::kOk;
+}
+
 }  // namespace
 
 Action add_inspect(CLI::App& app) {
@@ -107,9 +119,12 @@ Action add_inspect(CLI::App& app) {
   app.add_flag("--check", options->check,
                "Read every byte; NaN and infinite weights, and ids without an embedding, are "
                "findings (exit code 2)");
+  app.add_flag("--devices", options->devices,
+               "Say where a model can run on this machine, and what a GPU lacks; needs no MODEL");
   app.add_flag("--json", options->json, "Print one JSON object instead of the table");
   app.footer("llm inspect --check DIR");
   return [options] {
+    if (options->devices) return inspect_devices(*options);
     options->model = chosen_model(options->model, Log());
     const fs::path path = options->model;
     std::error_code ec;

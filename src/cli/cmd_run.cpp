@@ -135,7 +135,7 @@ ExitCode run(RunOptions& options) {
         "--device shape computes nothing: use it with --trace-shapes, without --logits-out and "
         "--logprobs");
   }
-  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
+  const ModelFiles files = open_model(options.common, log);
   const Prompt prompt = make_prompt(options, files, log);
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   const SamplingParams sampling = resolve_sampling(options.sampling, files.generation, seed);

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "backend/cpu/machine_speed.h"
+#include "backend/cuda.h"
 #include "base/cgroup.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -62,8 +63,8 @@ DoctorFact whether_set(const char* name) {
 
 // ---- Sections ----
 DoctorFact cuda_fact() {
-  return built_with_cuda() ? DoctorFact{"cuda", "toolkit found; no kernels for it yet", "true"}
-                           : DoctorFact{"cuda", "no", "false"};
+  const std::string build = cuda_build();
+  return build.empty() ? unknown("cuda", "no") : fact("cuda", build);
 }
 
 DoctorSection build_section() {
@@ -123,7 +124,20 @@ DoctorSection driver_section(const fs::path& root) {
   std::ifstream file(root / "proc/driver/nvidia/version");
   std::string line;
   std::getline(file, line);
-  return {"gpu", {line.empty() ? unknown("nvidia_driver", "none") : fact("nvidia_driver", line)}};
+  DoctorSection section{
+      "gpu", {line.empty() ? unknown("nvidia_driver", "none") : fact("nvidia_driver", line)}};
+  const CudaSystem cuda = find_cuda();
+  if (cuda.devices.empty()) section.facts.push_back(unknown("devices", "none: " + cuda.problem));
+  for (const CudaDevice& device : cuda.devices) {
+    section.facts.push_back(
+        fact(fmt::format("cuda:{}", device.index),
+             device.problem.empty()
+                 ? fmt::format("{}, {}, {} of {} free", device.name, device.architecture,
+                               human_bytes(static_cast<double>(device.free_bytes)),
+                               human_bytes(static_cast<double>(device.total_bytes)))
+                 : device.problem));
+  }
+  return section;
 }
 
 int64_t bytes_below(const fs::path& folder) {

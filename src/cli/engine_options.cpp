@@ -67,10 +67,9 @@ void check_engine_options(const EngineFlags& flags) {
 ContextRequest cache_request(const CommonOptions& common, const ModelFiles& files,
                              const EngineFlags& flags) {
   const DType dtype = common.device.cache_dtype();
-  const bool computes = common.device.device != Device::kShape;
   ContextRequest request{.ctx = common.ctx,
                          .kv_bytes_per_token = kv_bytes_per_token(files.config, dtype),
-                         .available_bytes = computes ? memory_for_cache(files) : kUnlimitedMemory};
+                         .available_bytes = memory_for_cache(files, common.device)};
   if (flags.draft && *flags.draft != kNgram) {
     const ModelConfig draft = load_model_config(resolve_model_dir(*flags.draft));
     request.kv_bytes_per_token += kv_bytes_per_token(draft, dtype);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "io/json.h"
 
 namespace llm {
 namespace {
@@ -52,14 +53,35 @@ void add_model_options(CLI::App& app, ModelChoice& model) {
       ->type_name("DIR");
 }
 
+constexpr int64_t kMaxDevices = 1024;
+
+void take_device(DeviceChoice& choice, const std::string& word) {
+  choice.cuda_index = 0;
+  if (word == "auto" || word == "cpu" || word == "shape" || word == "cuda") {
+    choice.device = word == "auto"   ? Device::kAuto
+                    : word == "cpu"  ? Device::kCpu
+                    : word == "cuda" ? Device::kCuda
+                                     : Device::kShape;
+    return;
+  }
+  const std::string prefix = "cuda:";
+  const auto index =
+      word.starts_with(prefix) ? parse_integer(word.substr(prefix.size())) : std::nullopt;
+  if (!index || *index < 0 || *index >= kMaxDevices) {
+    refuse("--device \"{}\": expected auto, cpu, cuda, cuda:N or shape", printable(word));
+  }
+  choice.device = Device::kCuda;
+  choice.cuda_index = static_cast<int>(*index);
+}
+
 void add_device_options(CLI::App& app, DeviceChoice& device) {
   begin_section(app, "Computing");
-  add_choice(
-      app, "--device", {"auto", "cpu", "shape"},
-      [&device](const std::string& word) {
-        device.device = word == "shape" ? Device::kShape : Device::kCpu;
-      },
-      "Where to compute; shape does no arithmetic (for --trace-shapes and bench)");
+  device.device = Device::kAuto;
+  app.add_option_function<std::string>(
+         "--device", [&device](const std::string& word) { take_device(device, word); },
+         "Where to compute: auto takes a GPU that holds the model, else the CPU; shape does no "
+         "arithmetic (for --trace-shapes and bench)")
+      ->type_name("auto|cpu|cuda|cuda:N|shape");
   add_integer(app, "-t,--threads", device.threads, 1, kMaxThreads,
               "Threads (default: the cores that affinity and cgroup quota allow)");
   add_choice(
@@ -79,10 +101,21 @@ void add_device_options(CLI::App& app, DeviceChoice& device) {
         if (word == "bf16") device.act = ActDType::kBF16;
         if (word == "f32") device.act = ActDType::kF32;
       },
-      "What activations are rounded to in matrix products (auto: what this CPU multiplies best)");
+      "What activations are rounded to in matrix products (auto: what the device multiplies "
+      "best)");
+  app.add_flag(
+      "--invariant", device.invariant,
+      "On a GPU: the same answer however a prompt is cut into steps, as on the CPU; prompts "
+      "take longer");
 }
 
 }  // namespace
+
+ModelFiles open_model(CommonOptions& common, const Log& log) {
+  ModelFiles files = open_model(common.model, common.device.device, log);
+  settle_device(common.device, files, log);
+  return files;
+}
 
 void refuse_together(bool a, const char* a_name, bool b, const char* b_name) {
   if (a && b) refuse("{} and {} can't be used together: leave one of them out", a_name, b_name);

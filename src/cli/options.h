@@ -39,6 +39,9 @@ struct CommonOptions {
 /// -v.
 void add_common_options(CLI::App& app, CommonOptions& options);
 
+/// The model's small files; decides where to compute (settle_device).
+ModelFiles open_model(CommonOptions& common, const Log& log);
+
 /// --seed alone.
 void add_seed_option(CLI::App& app, std::optional<uint64_t>& seed);
 

@@ -275,8 +275,8 @@ class JsonlRun {
 
 }  // namespace
 
-ExitCode run_jsonl(const RunOptions& options, const Log& log) {
-  const ModelFiles files = open_model(options.common.model, options.common.device.device, log);
+ExitCode run_jsonl(RunOptions& options, const Log& log) {
+  const ModelFiles files = open_model(options.common, log);
   ContextRequest request = cache_request(options.common, files, options.engine);
   request.max_tokens = kNoTokenLimit;
   const int64_t context = plan_context(request, files.config, log);

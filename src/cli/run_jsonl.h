@@ -11,6 +11,6 @@ namespace llm {
 /// --json` with the line's id, or {"id", "error": {"line", "message"}}. Blank lines are skipped. Of
 /// the lines that are done only their ids stay in memory. Returns kFailed if there was an error
 /// line.
-ExitCode run_jsonl(const RunOptions& options, const Log& log);
+ExitCode run_jsonl(RunOptions& options, const Log& log);
 
 }  // namespace llm

@@ -2,16 +2,19 @@
 
 #include <fmt/format.h>
 
+#include "backend/cuda.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 
-// LLM_VERSION and LLM_WITH_CUDA come from the Makefile.
+// LLM_VERSION comes from the Makefile.
 
 namespace llm {
 namespace {
 
-constexpr const char* kDevices =
-    LLM_WITH_CUDA ? "cpu, shape (CUDA found, but no kernels for it yet)" : "cpu, shape (no CUDA)";
+std::string devices() {
+  const std::string cuda = cuda_build();
+  return cuda.empty() ? "cpu, shape (no CUDA)" : fmt::format("cpu, cuda ({}), shape", cuda);
+}
 
 constexpr const char* kCompiler =
 #if defined(__clang__)
@@ -35,8 +38,6 @@ std::string compiler_name() { return kCompiler; }
 
 std::string version_number() { return LLM_VERSION; }
 
-bool built_with_cuda() { return LLM_WITH_CUDA != 0; }
-
 std::string version_text() {
   std::string supported;
   for (const Isa isa : supported_isas()) {
@@ -46,7 +47,7 @@ std::string version_text() {
   return fmt::format(
       "llm {}\ncompiler: {}\ndevices: {}\ncpu: {}\n"
       "instruction sets that this CPU can run: {}\nin use: {}",
-      version_number(), kCompiler, kDevices, cpu_model_name(), supported, isa_in_use());
+      version_number(), kCompiler, devices(), cpu_model_name(), supported, isa_in_use());
 }
 
 }  // namespace llm

@@ -11,9 +11,6 @@ std::string compiler_name();
 /// Of this build, from git.
 std::string version_number();
 
-/// Whether the build found a CUDA toolkit.
-bool built_with_cuda();
-
 /// Version, compiler, CUDA state, instruction sets in the build and in use, one a line.
 std::string version_text();
 

@@ -21,8 +21,7 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
 Engine::Engine(Decoder& decoder, const EngineOptions& options, std::unique_ptr<Proposer> proposer)
     : decoder_(&decoder),
       options_(options),
-      cache_(decoder.cache_spec(options.num_kv_blocks(), options.kv_dtype),
-             decoder.backend().computes()),
+      cache_(decoder.make_cache(options.num_kv_blocks(), options.kv_dtype)),
       scheduler_(options.scheduler, cache_.spec().num_blocks),
       proposer_(std::move(proposer)) {
   LLM_CHECK(options.scheduler.context > 0 && options.scheduler.context <= decoder.max_positions());
@@ -75,8 +74,8 @@ void Engine::deliver_prompt_logits(const Schedule& schedule, ConstTensor logits)
   int64_t first = 0;
   for (const ScheduledRows& rows : schedule.rows) {
     if (rows.prompt_logits) {
-      rows.sequence->request().on_prompt_logits(rows.begin,
-                                                rows_of(logits, first, rows.num_logits));
+      const ConstTensor own = rows_of(logits, first, rows.num_logits);
+      rows.sequence->request().on_prompt_logits(rows.begin, decoder_->backend().to_host(own));
     }
     first += rows.num_logits;
   }
@@ -96,7 +95,8 @@ std::vector<std::vector<int32_t>> Engine::choose_ids(Schedule& schedule, ConstTe
       const ConstTensor row = rows_of(logits, first + std::ssize(ids), 1);
       ids.push_back(sample(sequence, std::ssize(ids), row));
       if (const auto num_top = sequence.request().num_logprobs) {
-        const std::span values(row.as<float>(), static_cast<size_t>(row.shape[1]));
+        const ConstTensor readable = decoder_->backend().to_host(row);
+        const std::span values(readable.as<float>(), static_cast<size_t>(row.shape[1]));
         schedule.add_logprobs(i, logprobs_of(values, ids.back(), *num_top));
       }
     } while (ids.size() <= proposals.size() && ids.back() == proposals[ids.size() - 1] &&

@@ -42,7 +42,7 @@ class Runner {
   Runner(ThreadPool& pool, Isa isa)
       : backend_(make_cpu_backend(pool, default_act(isa), isa)),
         decoder_(small_config(), random_weights(small_config(), kSeed, pool), *backend_, kContext),
-        cache_(decoder_.cache_spec(kContext / kKvBlockSize, DType::kBF16)),
+        cache_(decoder_.make_cache(kContext / kKvBlockSize, DType::kBF16)),
         blocks_(kContext / kKvBlockSize) {
     std::iota(blocks_.begin(), blocks_.end(), 0);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda.h"
 #include "backend/shape/shape_backend.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
@@ -81,6 +82,62 @@ int64_t weight_bytes(const ModelConfig& config) {
   return config.num_parameters() * bits_of(DType::kBF16) / 8;
 }
 
+/// Device memory that a step's operands, results and workspaces may take, as a share of all.
+constexpr int64_t kWorkspaceShare = 16;
+
+/// What is left of a GPU's free memory for weights and cache.
+int64_t plannable_bytes(const CudaDevice& device) {
+  return std::max<int64_t>(0, device.free_bytes - device.total_bytes / kWorkspaceShare);
+}
+
+std::string label_of(const CudaDevice& device) {
+  return fmt::format("cuda:{} ({}, {})", device.index, device.name, device.architecture);
+}
+
+/// The GPU that was asked for.
+CudaDevice required_gpu(const DeviceChoice& choice, const ModelFiles& files) {
+  const CudaSystem system = find_cuda();
+  if (system.devices.empty()) refuse("--device cuda: {} (or use --device cpu)", system.problem);
+  if (choice.cuda_index >= std::ssize(system.devices)) {
+    refuse("--device cuda:{}: there {}", choice.cuda_index,
+           system.devices.size() == 1
+               ? std::string("is only cuda:0")
+               : fmt::format("are cuda:0 to cuda:{}", system.devices.size() - 1));
+  }
+  const CudaDevice& device = system.devices[static_cast<size_t>(choice.cuda_index)];
+  if (!device.problem.empty()) {
+    refuse("--device cuda:{}: {} (or use --device cpu)", device.index, device.problem);
+  }
+  if (weight_bytes(files.config) > plannable_bytes(device)) {
+    refuse(
+        "{} needs {} for its weights, but {} has {} free: end what else uses it, choose a smaller "
+        "model, or use --device cpu",
+        files.name, size_text(weight_bytes(files.config)), label_of(device),
+        size_text(device.free_bytes));
+  }
+  return device;
+}
+
+/// The first GPU that can be used and holds the weights.
+std::optional<CudaDevice> fitting_gpu(const ModelFiles& files, const Log& log) {
+  for (const CudaDevice& device : find_cuda().devices) {
+    if (!device.problem.empty()) {
+      log.info("cuda:{} isn't used: {}", device.index, device.problem);
+    } else if (weight_bytes(files.config) > plannable_bytes(device)) {
+      log.info("{} isn't used: the weights need {}, and it has {} free", label_of(device),
+               size_text(weight_bytes(files.config)), size_text(device.free_bytes));
+    } else {
+      return device;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Float32 operands and caches are for the CPU only.
+bool asks_for_f32(const DeviceChoice& choice) {
+  return choice.act == ActDType::kF32 || choice.kv_dtype == DType::kF32;
+}
+
 void require_memory_for_weights(const ModelFiles& files) {
   const int64_t needed = weight_bytes(files.config);
   const int64_t available = available_memory();
@@ -102,6 +159,19 @@ DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, D
   return load_weights(files.config, std::move(checkpoint), log);
 }
 
+std::unique_ptr<Backend> make_backend(ThreadPool& pool, const DeviceChoice& device) {
+  switch (device.device) {
+    case Device::kShape:
+      return make_shape_backend();
+    case Device::kCuda:
+      return make_cuda_backend(pool, {.device = device.cuda_index, .invariant = device.invariant});
+    default: {
+      const Isa isa = choose_isa();
+      return make_cpu_backend(pool, device.act.value_or(default_act(isa)), isa);
+    }
+  }
+}
+
 }  // namespace
 
 DType DeviceChoice::cache_dtype() const {
@@ -111,6 +181,26 @@ DType DeviceChoice::cache_dtype() const {
 
 int64_t ModelFiles::num_ids() const {
   return tokenizer ? std::min<int64_t>(tokenizer->num_ids(), config.vocab_size) : config.vocab_size;
+}
+
+void settle_device(DeviceChoice& choice, const ModelFiles& files, const Log& log) {
+  if (choice.device == Device::kAuto) {
+    std::optional<CudaDevice> gpu;
+    if (!asks_for_f32(choice)) gpu = fitting_gpu(files, log);
+    choice.device = gpu ? Device::kCuda : Device::kCpu;
+    if (gpu) choice.cuda_index = gpu->index;
+  }
+  if (choice.invariant && choice.device != Device::kCuda) {
+    log.info("--invariant: on the CPU that always holds");
+  }
+  if (choice.device != Device::kCuda) return;
+  if (asks_for_f32(choice)) {
+    refuse("--device cuda computes with BF16 operands: leave out {}, or use --device cpu",
+           choice.act == ActDType::kF32 ? "--act f32" : "--kv-dtype f32");
+  }
+  const CudaDevice gpu = required_gpu(choice, files);
+  log.info("{}: {} of weights, {} free", label_of(gpu), size_text(weight_bytes(files.config)),
+           size_text(gpu.free_bytes));
 }
 
 ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log) {
@@ -159,17 +249,14 @@ void refuse_other_vocabulary(const std::string& flag, const ModelFiles& model,
 
 LoadedModel::LoadedModel(const ModelFiles& files, const ModelChoice& choice,
                          const DeviceChoice& device, uint64_t weights_seed, int64_t max_positions,
-                         const Log& log) {
+                         const Log& log)
+    : device_(device.device) {
+  LLM_CHECK(device_ != Device::kAuto, "settle_device() comes first");
   const int64_t threads = device.threads.value_or(allowed_threads());
-  pool_ =
-      std::make_unique<ThreadPool>(device.device == Device::kShape ? 1 : static_cast<int>(threads));
-  DecoderWeights weights = weights_for(files, choice, device.device, weights_seed, *pool_, log);
-  if (device.device == Device::kShape) {
-    backend_ = make_shape_backend();
-  } else {
-    const Isa isa = choose_isa();
-    backend_ = make_cpu_backend(*pool_, device.act.value_or(default_act(isa)), isa);
-  }
+  pool_ = std::make_unique<ThreadPool>(device_ == Device::kShape ? 1 : static_cast<int>(threads));
+  backend_ = make_backend(*pool_, device);
+  DecoderWeights weights = weights_for(files, choice, device_, weights_seed, *pool_, log);
+  place_weights(weights, *backend_);
   decoder_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
 }
 
@@ -177,20 +264,25 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
                                  int64_t max_positions, const Log& log) {
   if (draft_ != nullptr) return *draft_;
   const ModelChoice choice{.model = name, .config = {}, .random_weights = {}, .tokenizer = {}};
-  const ModelFiles files = open_model(choice, Device::kCpu, log);
+  const ModelFiles files = open_model(choice, device_, log);
   refuse_other_vocabulary("--draft", target, files);
   if (files.config.max_position_embeddings < max_positions) {
     refuse("--draft {}: its context holds {} tokens, less than the {} here: give --ctx {}", name,
            files.config.max_position_embeddings, max_positions,
            files.config.max_position_embeddings);
   }
-  DecoderWeights weights = weights_for(files, choice, Device::kCpu, 0, *pool_, log);
+  DecoderWeights weights = weights_for(files, choice, device_, 0, *pool_, log);
+  place_weights(weights, *backend_);
   draft_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
   return *draft_;
 }
 
-int64_t memory_for_cache(const ModelFiles& files) {
+int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device) {
   constexpr int64_t kLeastShare = 8;
+  if (device.device == Device::kShape) return kUnlimitedMemory;
+  if (device.device == Device::kCuda) {
+    return plannable_bytes(required_gpu(device, files)) - weight_bytes(files.config);
+  }
   const int64_t available = available_memory();
   return std::max(available / kLeastShare, available - weight_bytes(files.config));
 }

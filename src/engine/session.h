@@ -28,10 +28,13 @@ struct ModelChoice {
   std::string tokenizer;       // folder or tokenizer.json; empty: the model's own, if any
 };
 
-enum class Device { kCpu, kShape };
+/// kAuto: a GPU if one is there and has the memory, else the CPU.
+enum class Device { kAuto, kCpu, kCuda, kShape };
 
 struct DeviceChoice {
   Device device = Device::kCpu;
+  int cuda_index = 0;
+  bool invariant = false;          // as CudaOptions
   std::optional<int64_t> threads;  // default: allowed_threads()
   std::optional<ActDType> act;     // default: the instruction set's
   std::optional<DType> kv_dtype;   // of kKvDTypes; default: BF16, or F32 if act is given as F32
@@ -58,6 +61,11 @@ struct ModelFiles {
 /// The shape device needs no weights, so a bare config will do.
 ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log);
 
+/// Decides where to compute: kAuto becomes kCuda or kCpu, and what was decided is said. Refuses
+/// (exit code 2) a GPU that isn't there, can't be used, or lacks the memory for the weights, and
+/// types that it can't compute with.
+void settle_device(DeviceChoice& choice, const ModelFiles& files, const Log& log);
+
 /// Refuses (exit code 2) another model, given with `flag`, whose tokens aren't those of the first,
 /// naming an id that differs. Tokens are compared, not sizes: embeddings are padded to different
 /// ones.
@@ -82,15 +90,17 @@ class LoadedModel {
   Decoder& decoder() { return *decoder_; }
 
  private:
+  Device device_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<Decoder> draft_;
 };
 
-/// Bytes of memory that the model's weights leave to keys and values. Where they take nearly all,
-/// an eighth: they are mapped from their file, so the system can drop and read parts of them again.
-int64_t memory_for_cache(const ModelFiles& files);
+/// Bytes of the device's memory that the model's weights leave to keys and values; unlimited where
+/// nothing is computed. On the CPU, where they take nearly all, an eighth: they are mapped from
+/// their file, so the system can drop and read parts of them again.
+int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device);
 
 /// Bytes of keys and values of one token, all layers, with the scales of an 8-bit type.
 int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype);

@@ -48,7 +48,7 @@ void NgramProposer::propose(Schedule& schedule) {
 }
 
 DraftProposer::DraftProposer(Decoder& draft, int64_t num_blocks, DType kv_dtype)
-    : draft_(&draft), cache_(draft.cache_spec(num_blocks, kv_dtype)) {}
+    : draft_(&draft), cache_(draft.make_cache(num_blocks, kv_dtype)) {}
 
 void DraftProposer::propose(Schedule& schedule) {
   // First all ids that the draft's cache lacks, then one guess after the other.

@@ -163,6 +163,7 @@ DecoderWeights load_weights(const ModelConfig& config, std::shared_ptr<const Che
   DecoderWeights weights = assemble_weights(config, source);
   source.report_unused();
   weights.bytes = source.bytes();
+  weights.mapped = true;
   weights.storage = {std::move(checkpoint), source.storage()};
   return weights;
 }

@@ -21,31 +21,39 @@ Decoder::Decoder(ModelConfig config, DecoderWeights weights, Backend& backend,
       max_positions_(max_positions) {
   if (!backend_->computes()) return;
   inv_freq_ = rope_inv_freq(config_.rope, config_.head_dim);
-  rope_cos_ = Buffer(float_bytes(max_positions, config_.head_dim / 2));
-  rope_sin_ = Buffer(float_bytes(max_positions, config_.head_dim / 2));
+  rope_cos_ = backend_->allocate(float_bytes(max_positions, config_.head_dim / 2));
+  rope_sin_ = backend_->allocate(float_bytes(max_positions, config_.head_dim / 2));
 }
 
 void Decoder::fill_rope(int64_t positions) {
   if (!backend_->computes() || positions <= rope_filled_) return;
   const int64_t half = config_.head_dim / 2;
   const int64_t end = std::min(max_positions_, std::max(positions, 2 * rope_filled_));
-  float* cos = rope_cos_.tensor(DType::kF32, {max_positions_, half}).as<float>();
-  float* sin = rope_sin_.tensor(DType::kF32, {max_positions_, half}).as<float>();
+  std::vector<float> cos;  // [end - rope_filled_, half]
+  std::vector<float> sin;
   const float factor = static_cast<float>(config_.rope.attention_factor);
   for (int64_t position = rope_filled_; position < end; ++position) {
     for (int64_t i = 0; i < half; ++i) {
       // The angle is rounded to float32 as in transformers' rotary embedding.
       const float angle = static_cast<float>(position) * inv_freq_[static_cast<size_t>(i)];
-      cos[position * half + i] = static_cast<float>(std::cos(static_cast<double>(angle))) * factor;
-      sin[position * half + i] = static_cast<float>(std::sin(static_cast<double>(angle))) * factor;
+      cos.push_back(static_cast<float>(std::cos(static_cast<double>(angle))) * factor);
+      sin.push_back(static_cast<float>(std::sin(static_cast<double>(angle))) * factor);
     }
   }
+  const int64_t at = float_bytes(rope_filled_, half);
+  backend_->write(rope_cos_.data() + at, std::as_bytes(std::span(cos)));
+  backend_->write(rope_sin_.data() + at, std::as_bytes(std::span(sin)));
   rope_filled_ = end;
 }
 
 KvCacheSpec Decoder::cache_spec(int64_t num_blocks, DType dtype) const {
   return {config_.num_hidden_layers, num_blocks, config_.num_key_value_heads, config_.head_dim,
           dtype};
+}
+
+KvCache Decoder::make_cache(int64_t num_blocks, DType dtype) const {
+  const KvCacheSpec spec = cache_spec(num_blocks, dtype);
+  return {spec, backend_->computes() ? backend_->allocate(spec.total_bytes()) : DeviceMemory()};
 }
 
 void Decoder::reserve(const Batch& batch) {
@@ -57,14 +65,16 @@ void Decoder::reserve(const Batch& batch) {
   fill_rope(positions);
   if (batch.num_tokens() > capacity_tokens_) {
     capacity_tokens_ = batch.num_tokens();
-    hidden_ = Buffer(float_bytes(capacity_tokens_, config_.hidden_size));
-    qkv_ = Buffer(float_bytes(capacity_tokens_, config_.q_size() + 2 * config_.kv_size()));
-    mixed_ = Buffer(float_bytes(capacity_tokens_, config_.q_size()));
-    gated_ = Buffer(float_bytes(capacity_tokens_, config_.intermediate_size));
+    hidden_ = backend_->allocate(float_bytes(capacity_tokens_, config_.hidden_size));
+    qkv_ =
+        backend_->allocate(float_bytes(capacity_tokens_, config_.q_size() + 2 * config_.kv_size()));
+    const DType operand = backend_->operand_dtype();
+    mixed_ = backend_->allocate(byte_size(operand, {capacity_tokens_, config_.q_size()}));
+    gated_ = backend_->allocate(byte_size(operand, {capacity_tokens_, config_.intermediate_size}));
   }
   if (batch.num_logits() > capacity_logits_) {
     capacity_logits_ = batch.num_logits();
-    logits_ = Buffer(float_bytes(capacity_logits_, config_.vocab_size));
+    logits_ = backend_->allocate(float_bytes(capacity_logits_, config_.vocab_size));
   }
 }
 
@@ -74,10 +84,11 @@ Tensor Decoder::forward(const Batch& batch, KvCache& cache) {
   const int64_t tokens = batch.num_tokens();
   const Tensor hidden = hidden_.tensor(DType::kF32, {tokens, config_.hidden_size});
   const Tensor qkv = qkv_.tensor(DType::kF32, {tokens, config_.q_size() + 2 * config_.kv_size()});
-  const Tensor mixed = mixed_.tensor(DType::kF32, {tokens, config_.q_size()});
-  const Tensor gated = gated_.tensor(DType::kF32, {tokens, config_.intermediate_size});
+  const Tensor mixed = mixed_.tensor(ops.operand_dtype(), {tokens, config_.q_size()});
+  const Tensor gated = gated_.tensor(ops.operand_dtype(), {tokens, config_.intermediate_size});
   const Tensor logits = logits_.tensor(DType::kF32, {batch.num_logits(), config_.vocab_size});
 
+  ops.begin_step(batch, attention_params(0));
   ops.embed(hidden, weights_.embed_tokens, batch);
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const DecoderLayer& layer = weights_.layers[static_cast<size_t>(i)];

@@ -25,8 +25,10 @@ class Decoder {
   /// The cache that forward() expects for this model.
   KvCacheSpec cache_spec(int64_t num_blocks, DType dtype) const;
 
-  /// One step over the batch's rows. Returns float32 logits [R, vocab_size], valid until the next
-  /// call.
+  KvCache make_cache(int64_t num_blocks, DType dtype) const;
+
+  /// One step over the batch's rows. Returns float32 logits [R, vocab_size] in the backend's
+  /// memory, valid until the next call.
   Tensor forward(const Batch& batch, KvCache& cache);
 
  private:
@@ -40,16 +42,16 @@ class Decoder {
   Backend* backend_;
   int64_t max_positions_;
   std::vector<float> inv_freq_;  // [head_dim / 2]
-  Buffer rope_cos_;              // [max_positions, head_dim / 2] float32
-  Buffer rope_sin_;
+  DeviceMemory rope_cos_;        // [max_positions, head_dim / 2] float32
+  DeviceMemory rope_sin_;
   int64_t rope_filled_ = 0;  // positions of the two that hold their values
   int64_t capacity_tokens_ = 0;
   int64_t capacity_logits_ = 0;
-  Buffer hidden_;  // [T, hidden_size]
-  Buffer qkv_;     // [T, q + 2 kv]
-  Buffer mixed_;   // [T, q]: attention output
-  Buffer gated_;   // [T, intermediate_size]
-  Buffer logits_;  // [R, vocab_size]
+  DeviceMemory hidden_;  // [T, hidden_size]
+  DeviceMemory qkv_;     // [T, q + 2 kv]
+  DeviceMemory mixed_;   // [T, q]: attention output
+  DeviceMemory gated_;   // [T, intermediate_size]
+  DeviceMemory logits_;  // [R, vocab_size]
 };
 
 }  // namespace llm

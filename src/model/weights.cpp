@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/files.h"
 #include "model/weight_source.h"
 
 namespace llm {
@@ -78,6 +79,40 @@ class Assembler {
 
 DecoderWeights assemble_weights(const ModelConfig& config, WeightSource& source) {
   return Assembler(config, source).run();
+}
+
+void place_weights(DecoderWeights& weights, Backend& backend) {
+  if (!backend.copies_weights()) return;
+  const auto release = [&](const ConstTensor& host) {
+    if (weights.mapped) release_mapped_pages(host.data, host.bytes());
+  };
+  const auto place = [&](Linear& linear) {
+    const std::vector<LinearPart> host = linear.parts;
+    backend.place(linear);
+    for (const LinearPart& part : host) release(part.weight);
+  };
+  const ConstTensor table = weights.embed_tokens.weight;
+  backend.place(weights.embed_tokens);
+  release(table);
+  for (DecoderLayer& layer : weights.layers) {
+    backend.place(layer.input_layernorm);
+    place(layer.qkv_proj);
+    if (layer.q_norm) backend.place(*layer.q_norm);
+    if (layer.k_norm) backend.place(*layer.k_norm);
+    place(layer.o_proj);
+    backend.place(layer.post_attention_layernorm);
+    place(layer.gate_up_proj);
+    place(layer.down_proj);
+  }
+  backend.place(weights.norm);
+  LinearPart& head = weights.lm_head.parts[0];
+  if (head.weight.data == table.data) {
+    head.weight = weights.embed_tokens.weight;  // tied: one matrix serves both
+  } else {
+    place(weights.lm_head);
+  }
+  backend.finish();
+  weights.storage.clear();
 }
 
 int64_t num_vector_values(const ModelConfig& c) {

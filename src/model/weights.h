@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/linear.h"
 #include "base/log.h"
 #include "base/tensor.h"
@@ -36,7 +37,13 @@ struct DecoderWeights {
   int64_t bytes = 0;
   /// Keeps the memory alive that the slots point into.
   std::vector<std::shared_ptr<const void>> storage;
+  /// Matrices point into mapped files, whose pages the system can read again.
+  bool mapped = false;
 };
+
+/// Puts every tensor where the backend's operations read it. Where it copies them, the host's pages
+/// are given back as it goes, and the storage at the end.
+void place_weights(DecoderWeights& weights, Backend& backend);
 
 /// Maps a checkpoint's tensors to the slots. Weights stay where they are in the mapped files; norms
 /// and biases are widened to float32. Refuses (exit code 2) a missing tensor, and a name, dtype or

@@ -1,0 +1,48 @@
+// The door to the CUDA part (cuda/): what devices there are, and a backend on one of them. A build
+// without it (no_cuda.cpp) finds none and says so.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/thread_pool.h"
+
+namespace llm {
+
+/// One GPU.
+struct CudaDevice {
+  int index = 0;
+  std::string name;
+  std::string architecture;  // "sm_90"
+  int num_multiprocessors = 0;
+  int64_t total_bytes = 0;
+  int64_t free_bytes = 0;
+  std::string problem;  // one sentence with the way out; empty: usable
+};
+
+struct CudaSystem {
+  std::vector<CudaDevice> devices;
+  std::string driver;   // the latest CUDA version that the driver serves, "13.0"; empty: no driver
+  std::string problem;  // why there are none, one sentence with the way out
+};
+
+/// The toolkit and the architectures of this build: "13.0 for sm_80, sm_90a"; empty: none.
+std::string cuda_build();
+
+/// Looks at every device. Never throws: what is wrong with one is its `problem`.
+CudaSystem find_cuda();
+
+struct CudaOptions {
+  int device = 0;  // index
+  /// Every row through the same kernels, however a prompt is cut into chunks (design: "equal
+  /// results"); slower prompts.
+  bool invariant = false;
+};
+
+/// Throws Error (exit code 1) where the device fails. The pool serves copies and sampling.
+std::unique_ptr<Backend> make_cuda_backend(ThreadPool& pool, const CudaOptions& options);
+
+}  // namespace llm
