@@ -35,6 +35,12 @@ ifeq ($(WITH_CUDA)$(NVCC),1)
 $(error CUDA=1, but there is no nvcc in PATH or /usr/local/cuda/bin: install the CUDA toolkit, or use CUDA=0)
 endif
 
+# ---- CUDA emulator: tests run the kernels on the CPU where CUDA 12's headers are ----
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
+CUDA_HEADERS := $(if $(filter-out 0,$(CUDA)),$(shell grep -lE 'define CUDART_VERSION +1[2-9]' \
+  $(CUDA_HOME)/include/cuda_runtime_api.h 2>/dev/null))
+CUDA_INCLUDE := $(patsubst %/,%,$(dir $(CUDA_HEADERS)))
+
 # ---- Flags ----
 # Baseline: any x86-64-v2 CPU; kernels for more are chosen at run time. No contraction into fused
 # multiply-adds: results must not depend on the compiler's choice.
@@ -60,6 +66,8 @@ AVX512_FLAGS += $(if $(findstring clang,$(CXX)),,-Wno-uninitialized -Wno-maybe-u
 %_avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
 %_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
 %_avx512bf16.o: ISA_FLAGS = $(AVX512_FLAGS) -mavx512bf16
+# Kernels read the same bytes as different types.
+EMU_FLAGS := -DLLM_CUDA_EMU -fno-strict-aliasing -Wno-unknown-pragmas -I. -isystem $(CUDA_INCLUDE)
 KERNEL_FLAGS = $(if $(findstring src/backend/,$@),-O3)
 
 # ---- Files ----
@@ -71,6 +79,17 @@ TEST_SOURCES := $(wildcard tests/*.cpp)
 OBJECTS := $(SOURCES:%.cpp=$(BUILD)/%.o)
 LIB_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS))
 TEST_OBJECTS := $(TEST_SOURCES:%.cpp=$(BUILD)/%.o)
+emu_objects = $(patsubst %,$(BUILD)/emu/%.o,$(basename $(wildcard $1)))
+ifneq ($(CUDA_INCLUDE),)
+EMU_OBJECTS := $(call emu_objects,cuda/*.cu cuda/*.cpp cuda/emu/*.cpp)
+EMU_TEST_OBJECTS := $(call emu_objects,tests/cuda/*.cu tests/cuda/*.cpp)
+EMU_LDLIBS := -lboost_context
+else
+TEST_OBJECTS += $(BUILD)/tests/cuda/absent/cuda_absent_test.o
+endif
+# With the emulated backend instead of the stub.
+EMU_LIB_OBJECTS := $(if $(filter %/cuda_backend.o,$(EMU_OBJECTS)),$(filter-out \
+  $(BUILD)/src/backend/no_cuda.o,$(LIB_OBJECTS)),$(LIB_OBJECTS)) $(EMU_OBJECTS)
 
 .PHONY: all setup chat test lint format asan fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
@@ -78,12 +97,13 @@ all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
 
 # For scripts/lint.sh.
-objects: $(OBJECTS) $(TEST_OBJECTS)
+objects: $(OBJECTS) $(TEST_OBJECTS) $(EMU_OBJECTS) $(EMU_TEST_OBJECTS)
 
 $(BUILD)/llm: $(OBJECTS)
 	$(LINK)
 
-$(BUILD)/llm_tests: $(LIB_OBJECTS) $(TEST_OBJECTS)
+$(BUILD)/llm_tests: LDLIBS += $(EMU_LDLIBS)
+$(BUILD)/llm_tests: $(EMU_LIB_OBJECTS) $(TEST_OBJECTS) $(EMU_TEST_OBJECTS)
 	$(LINK)
 
 # For scripts/compare/tokenizer.sh.
@@ -95,7 +115,14 @@ $(BUILD)/%.o: %.cpp Makefile
 	@mkdir -p $(@D)
 	$(Q)$(if $(V),,echo "CXX $<" &&) $(CXX) $(ALL_CXXFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
 
-$(TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
+$(TEST_OBJECTS) $(EMU_TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
+
+compile_emu = $(Q)$(if $(V),,echo "EMU $<" &&) mkdir -p $(@D) && \
+  $(CXX) -x c++ $(ALL_CXXFLAGS) $(EMU_FLAGS) -c -o $@ $<
+$(BUILD)/emu/%.o: %.cu Makefile
+	$(compile_emu)
+$(BUILD)/emu/%.o: %.cpp Makefile
+	$(compile_emu)
 
 # Files that are part of the program (src/base/embedded.cpp).
 EMBEDDED := models.txt scripts/download_model.sh $(wildcard models/*/*.json models/*/*.safetensors)
@@ -125,7 +152,7 @@ lint: setup
 	@BUILD=$(BUILD) scripts/lint.sh
 
 format:
-	clang-format -i $$(git ls-files '*.cpp' '*.h')
+	clang-format -i $$(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 
 asan:
 	$(MAKE) BUILD=$(BUILD)/asan CXXFLAGS="-O1 -g" \
@@ -172,4 +199,5 @@ clean:
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
--include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d) $(TIMING).d)
+-include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMU_OBJECTS:.o=.d) \
+  $(EMU_TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d) $(TIMING).d)

@@ -30,6 +30,12 @@ if command -v "${CXX:-g++}" >/dev/null; then
 else
   missing+=(libcli11-dev libfmt-dev nlohmann-json3-dev doctest-dev libedit-dev)
 fi
+# The emulator of CUDA kernels is built where CUDA's headers are.
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+if [ "${CUDA:-auto}" != 0 ] && [ -e "${CUDA_HOME:-${nvcc%/bin/nvcc}}/include/cuda_runtime_api.h" ]; then
+  [ -e /usr/include/boost/context/detail/fcontext.hpp ] ||
+    need_header boost/context/detail/fcontext.hpp libboost-context-dev
+fi
 
 if [ ${#missing[@]} -gt 0 ]; then
   if ! command -v apt-get >/dev/null; then

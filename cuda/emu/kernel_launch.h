@@ -1,0 +1,23 @@
+// A kernel with its arguments, ready to be run or kept in a graph.
+#pragma once
+
+#include <functional>
+
+#include "cuda/emu/thread.h"
+
+namespace llm::emu {
+
+struct KernelLaunch {
+  const char* name = nullptr;
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+  bool cooperative = false;
+  unsigned cluster = 1;
+  std::function<void()> thread_body;  // one thread's run, the arguments by value
+};
+
+/// Checks the launch's sizes and queues it (runtime_launch.cpp).
+cudaError_t queue_launch(KernelLaunch launch, cudaStream_t stream);
+
+}  // namespace llm::emu

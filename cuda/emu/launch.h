@@ -1,0 +1,30 @@
+// LLM_LAUNCH in the emulator: a kernel with the arguments as they are now, queued on a stream.
+// Included by cuda/rt.h, which has LaunchConfig and check_cuda().
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "cuda/emu/kernel_launch.h"
+
+namespace llm {
+
+/// Queues the kernel; arguments are converted to its parameters. Throws as check_cuda().
+template <typename... Params, typename... Args>
+void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& config,
+            Args&&... args) {
+  std::tuple<std::remove_cv_t<Params>...> values(static_cast<Params>(args)...);
+  emu::KernelLaunch launch{
+      name,
+      config.grid,
+      config.block,
+      config.shared_bytes,
+      config.cooperative,
+      config.cluster,
+      [kernel, values = std::move(values)] { std::apply(kernel, values); },
+  };
+  check_cuda(emu::queue_launch(std::move(launch), config.stream), name);
+}
+
+}  // namespace llm

@@ -1,0 +1,23 @@
+// Errors of the CUDA runtime as errors of the program.
+#include "cuda/rt.h"
+
+#include "base/error.h"
+
+namespace llm {
+
+void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
+  if (status == cudaSuccess) return;
+  if (status == cudaErrorMemoryAllocation) {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
+      fail("out of GPU memory: {} of {} MiB are free ({}, {}:{})", free_bytes >> 20,
+           total_bytes >> 20, call, file, line);
+    }
+    fail("out of GPU memory ({}, {}:{})", call, file, line);
+  }
+  fail("GPU error in {}: {} ({}, {}:{})", call, cudaGetErrorString(status),
+       cudaGetErrorName(status), file, line);
+}
+
+}  // namespace llm
