@@ -6,12 +6,13 @@
 # make dist       build/llm-VERSION-linux-ARCH.tar.gz, which runs from any folder
 # make install PREFIX=/usr/local     make clean    make help
 #
-# CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, BUILD=dir the output folder,
-# V=1 shows each command.
+# CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, CUDA_ARCHS="90a" its architectures
+# (default: all), BUILD=dir the output folder, V=1 shows each command.
 
 PREFIX ?= /usr/local
 BUILD ?= build
 CUDA ?= auto
+CUDA_ARCHS ?= 80 86 89 90a 100a 120a
 # Set by `make asan` and `make fuzz`; goes to compiler and linker.
 SANITIZE ?=
 FUZZ_SECONDS ?= 60
@@ -66,6 +67,14 @@ AVX512_FLAGS += $(if $(findstring clang,$(CXX)),,-Wno-uninitialized -Wno-maybe-u
 %_avx2.o: ISA_FLAGS = $(AVX2_FLAGS)
 %_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
 %_avx512bf16.o: ISA_FLAGS = $(AVX512_FLAGS) -mavx512bf16
+# -lineinfo: profilers and compute-sanitizer name lines.
+NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. -Isrc -MMD -MP \
+  -Xptxas -warn-spills,-warn-lmem-usage,-warn-double-usage \
+  $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
+comma := ,
+space := $(subst ,, )
+%/cuda/cuda_system.o: ALL_CXXFLAGS += \
+  -DLLM_CUDA_ARCHS='"$(subst $(space),$(comma) ,$(strip $(CUDA_ARCHS:%=sm_%)))"'
 # Kernels read the same bytes as different types.
 EMU_FLAGS := -DLLM_CUDA_EMU -fno-strict-aliasing -Wno-unknown-pragmas -I. -isystem $(CUDA_INCLUDE)
 KERNEL_FLAGS = $(if $(findstring src/backend/,$@),-O3)
@@ -81,15 +90,25 @@ LIB_OBJECTS := $(filter-out $(BUILD)/src/main.o,$(OBJECTS))
 TEST_OBJECTS := $(TEST_SOURCES:%.cpp=$(BUILD)/%.o)
 emu_objects = $(patsubst %,$(BUILD)/emu/%.o,$(basename $(wildcard $1)))
 ifneq ($(CUDA_INCLUDE),)
-EMU_OBJECTS := $(call emu_objects,cuda/*.cu cuda/*.cpp cuda/emu/*.cpp)
+# The emulator has a cuBLASLt of its own.
+EMU_OBJECTS := $(filter-out %/cublaslt_api.o,$(call emu_objects,cuda/*.cu cuda/*.cpp cuda/emu/*.cpp))
 EMU_TEST_OBJECTS := $(call emu_objects,tests/cuda/*.cu tests/cuda/*.cpp)
 EMU_LDLIBS := -lboost_context
 else
 TEST_OBJECTS += $(BUILD)/tests/cuda/absent/cuda_absent_test.o
 endif
+NO_CUDA := $(BUILD)/src/backend/no_cuda.o
 # With the emulated backend instead of the stub.
-EMU_LIB_OBJECTS := $(if $(filter %/cuda_backend.o,$(EMU_OBJECTS)),$(filter-out \
-  $(BUILD)/src/backend/no_cuda.o,$(LIB_OBJECTS)),$(LIB_OBJECTS)) $(EMU_OBJECTS)
+EMU_LIB_OBJECTS := $(if $(EMU_OBJECTS),$(filter-out $(NO_CUDA),$(LIB_OBJECTS)),$(LIB_OBJECTS)) \
+  $(EMU_OBJECTS)
+# The program: with the GPU part where there is nvcc.
+ifeq ($(WITH_CUDA),1)
+CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(wildcard cuda/*.cu cuda/*.cpp)))
+CUDA_LDLIBS := -L$(CUDA_HOME)/lib64 -lcudart_static -ldl -lrt
+LLM_OBJECTS := $(filter-out $(NO_CUDA),$(OBJECTS)) $(CUDA_OBJECTS)
+else
+LLM_OBJECTS := $(OBJECTS)
+endif
 
 .PHONY: all setup chat test lint format asan fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
@@ -99,7 +118,13 @@ all: setup
 # For scripts/lint.sh.
 objects: $(OBJECTS) $(TEST_OBJECTS) $(EMU_OBJECTS) $(EMU_TEST_OBJECTS)
 
-$(BUILD)/llm: $(OBJECTS)
+$(BUILD)/llm: LDLIBS += $(CUDA_LDLIBS)
+$(BUILD)/llm: $(LLM_OBJECTS)
+	$(LINK)
+
+# The program on an emulated GPU: slow, for tests and rehearsals.
+$(BUILD)/llm_emu: LDLIBS += $(EMU_LDLIBS)
+$(BUILD)/llm_emu: $(EMU_LIB_OBJECTS) $(BUILD)/src/main.o
 	$(LINK)
 
 $(BUILD)/llm_tests: LDLIBS += $(EMU_LDLIBS)
@@ -117,6 +142,15 @@ $(BUILD)/%.o: %.cpp Makefile
 
 $(TEST_OBJECTS) $(EMU_TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 
+$(CUDA_OBJECTS): ALL_CXXFLAGS += -I. -isystem $(CUDA_INCLUDE)
+$(CUDA_OBJECTS): $(BUILD)/cuda.stamp
+$(BUILD)/cuda.stamp: force
+	@mkdir -p $(@D)
+	@echo '$(CUDA_ARCHS)' | cmp -s - $@ || echo '$(CUDA_ARCHS)' > $@
+$(BUILD)/cuda/%.o: cuda/%.cu Makefile
+	@mkdir -p $(@D)
+	$(Q)$(if $(V),,echo "NVCC $<" &&) $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) -c -o $@ $<
+
 compile_emu = $(Q)$(if $(V),,echo "EMU $<" &&) mkdir -p $(@D) && \
   $(CXX) -x c++ $(ALL_CXXFLAGS) $(EMU_FLAGS) -c -o $@ $<
 $(BUILD)/emu/%.o: %.cu Makefile
@@ -129,12 +163,12 @@ EMBEDDED := models.txt scripts/download_model.sh $(wildcard models/*/*.json mode
 $(BUILD)/src/base/embedded.o: $(EMBEDDED)
 
 # What `llm --version` says of the build. The stamp changes only when that does.
-BUILD_INFO := -DLLM_VERSION='"$(VERSION)"' -DLLM_WITH_CUDA=$(WITH_CUDA)
+BUILD_INFO := -DLLM_VERSION='"$(VERSION)"'
 %/src/cli/version.o: ALL_CXXFLAGS += $(BUILD_INFO)
 $(BUILD)/src/cli/version.o: $(BUILD)/version.stamp
 $(BUILD)/version.stamp: force
 	@mkdir -p $(@D)
-	@echo '$(VERSION) $(WITH_CUDA)' | cmp -s - $@ || echo '$(VERSION) $(WITH_CUDA)' > $@
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' > $@
 .PHONY: force
 
 # ---- Commands ----
@@ -182,7 +216,8 @@ install: all
 	@scripts/install_docs.sh $(BUILD)/llm $(DESTDIR)$(PREFIX)
 
 # What nobody calls is left out, since libstdc++ would ask for a newer libc than we do.
-$(BUILD)/dist/llm: $(OBJECTS)
+$(BUILD)/dist/llm: LDLIBS += $(CUDA_LDLIBS)
+$(BUILD)/dist/llm: $(LLM_OBJECTS)
 	@mkdir -p $(@D)
 	$(LINK)
 
@@ -199,5 +234,5 @@ clean:
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
--include $(wildcard $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMU_OBJECTS:.o=.d) \
+-include $(wildcard $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMU_OBJECTS:.o=.d) \
   $(EMU_TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d) $(TIMING).d)

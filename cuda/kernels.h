@@ -13,6 +13,9 @@ namespace llm {
 
 using bf16 = __nv_bfloat16;
 
+/// cudaErrorNoKernelImageForDevice where the build has no code for the current device (rows.cu).
+cudaError_t kernel_image_status();
+
 // ---- Rows (rows.cu) ----
 
 /// hidden[num_tokens, width] = table[ids].
