@@ -1,0 +1,362 @@
+#include "cuda/linear_epilogue.cuh"
+#include "cuda/rms_norm.cuh"
+
+namespace llm {
+namespace {
+
+using namespace small_linear;
+
+constexpr int kStep = 32;   // k of one 16-byte load by each of four lanes: two products
+constexpr int kChunk = 64;  // k of 128 bytes, a cache line of a row of W
+constexpr int kVector = 8;  // BF16 in 16 bytes
+
+// The split of k over blocks depends on (n, k) alone. Below this number of row tiles even two
+// blocks a tile find a place each on the 132 multiprocessors of an H200.
+constexpr int kMaxSplitTiles = 66;
+constexpr int kMinSplitK = 1024;
+constexpr int kMaxSlices = 2;
+
+constexpr int kManyRows = 8192;  // from here on two row tiles a block still fill a GPU
+constexpr int kBlocksPerMultiprocessor = 2;
+constexpr int kMaxNormedBytes = 80 * 1024;  // shared memory for normed rows
+constexpr int kNormBatch = 4;               // rows whose loads are under way together
+
+/// k of a lane's slot i, from that of slot 0: a warp takes every eighth chunk.
+__host__ __device__ constexpr int slot_k(int i) {
+  return (i / 2) * (kWarps * kChunk) + (i % 2) * kStep;
+}
+
+/// What fits in the registers of a lane.
+template <int kColumnTiles, int kRowTiles>
+struct Plan {
+  static constexpr int kTiles = kColumnTiles * kRowTiles;
+  /// Steps of weights, and of x, that are loaded ahead of their use (x: 0 where it is read then).
+  static constexpr int kWeights = kTiles == 1 ? 8 : kTiles <= 4 ? 4 : 2;
+  static constexpr int kX = kColumnTiles == 1 ? 4 : kTiles == 2 ? 2 : 0;
+  /// Whether a block takes several groups of rows in turn, loading the next ahead.
+  static constexpr bool kManyGroups = kTiles <= 2;
+};
+
+__device__ __forceinline__ uint4 zero_vector() { return {0, 0, 0, 0}; }
+
+/// g in the layout of the tensor cores' operands (ptx.cuh).
+__device__ __forceinline__ int lane_row() { return threadIdx.x % kWarpSize / 4; }
+
+/// Where this lane's next weights lie: rows g and g + 8 of each row tile, g = lane / 4.
+template <int kRowTiles>
+struct WeightRows {
+  const bf16* row;      // row g of tile 0
+  int left;             // rows from there to the last one
+  int64_t tile_stride;  // elements from tile 0 to tile 1
+  int tile_rows;        // and how many rows further that is from the last one
+  int64_t half_stride;
+
+  /// The group's rows at k.
+  __device__ __forceinline__ WeightRows(const Params& p, int group, int k) {
+    const bool gated = p.epilogue == Epilogue::kSiluMul;  // then tile 1 holds the up rows
+    const int rows = gated ? p.weights.n / 2 : p.weights.n;
+    const int first = group * (gated ? 1 : kRowTiles) * kTileRows + lane_row();
+    row = p.weights.weight + int64_t{first} * p.weights.k + k;
+    left = rows - first;
+    tile_rows = gated ? 0 : kTileRows;
+    tile_stride = int64_t{gated ? rows : kTileRows} * p.weights.k;
+    half_stride = int64_t{kTileRows / 2} * p.weights.k;
+  }
+
+  /// Starts loading the lane's 8 elements of each row, `ahead` from here. What doesn't exist is 0.
+  __device__ __forceinline__ void load(uint4 (&to)[kRowTiles][2], int ahead, bool exists) const {
+#pragma unroll
+    for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const bf16* from = row + t * tile_stride + half * half_stride + ahead;
+        to[t][half] = exists && t * tile_rows + half * (kTileRows / 2) < left
+                          ? ptx::load_streamed(from)
+                          : zero_vector();
+      }
+    }
+  }
+};
+
+/// Rows of x: this lane's in column tile j is row 8 j + g.
+template <bool kNormed>
+struct OperandRows {
+  const bf16* x;  // row 0 at k = first_k
+  int first_k;
+  int end_k;
+  int m;
+  int pitch;
+
+  /// Its 8 elements at k, 0 where there are none.
+  __device__ __forceinline__ uint4 load(int tile, int k) const {
+    const int row = tile * kTileColumns + lane_row();
+    const bf16* from = x + (row * pitch + (k - first_k));
+    const bool exists = row < m && k < end_k;
+    if constexpr (kNormed) {
+      return exists ? *reinterpret_cast<const uint4*>(from) : zero_vector();
+    } else {
+      return exists ? ptx::load_shared_by_blocks(from) : zero_vector();
+    }
+  }
+};
+
+/// The two products of one step. Lane (g, c) holds k = 8 c .. 8 c + 7 of its rows: elements 0 to 3
+/// are what it contributes to the first product, 4 to 7 to the second. That is k in another order,
+/// but in the same one in both operands.
+template <int kRowTiles, int kColumnTiles>
+__device__ __forceinline__ void multiply(float (&sums)[kRowTiles][kColumnTiles][4], int tile,
+                                         const uint4 (&w)[kRowTiles][2], const uint4& x) {
+#pragma unroll
+  for (int t = 0; t < kRowTiles; ++t) {
+    ptx::mma_bf16(sums[t][tile], {w[t][0].x, w[t][1].x, w[t][0].y, w[t][1].y}, {x.x, x.y});
+    ptx::mma_bf16(sums[t][tile], {w[t][0].z, w[t][1].z, w[t][0].w, w[t][1].w}, {x.z, x.w});
+  }
+}
+
+template <int kRowTiles, int kColumnTiles>
+__device__ __forceinline__ void clear(float (&sums)[kRowTiles][kColumnTiles][4]) {
+#pragma unroll
+  for (int t = 0; t < kRowTiles; ++t) {
+#pragma unroll
+    for (int j = 0; j < kColumnTiles; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[t][j][i] = 0;
+    }
+  }
+}
+
+/// Norms rows [0, m) into shared memory, columns [begin, end) only.
+__device__ __forceinline__ void norm_operand(bf16* to, const Params& p, int begin, int end) {
+  LLM_SHARED(float, warp_sums, [kMaxFusedNormRows][kNormWarps]);
+  const NormedRows& in = p.normed;
+  const int width = p.weights.k;
+  const auto row_of = [&](int r) {
+    return in.hidden + int64_t{in.row_indices ? in.row_indices[r] : r} * width;
+  };
+  for (int first = 0; first < p.m; first += kNormBatch) {
+    const float* rows[kNormBatch];
+    float squares[kNormBatch];
+#pragma unroll
+    for (int r = 0; r < kNormBatch; ++r) rows[r] = row_of(min(first + r, p.m - 1));
+    add_squares(squares, rows, p.m - first, width);
+#pragma unroll
+    for (int r = 0; r < kNormBatch; ++r) {
+      if (first + r >= p.m) break;
+      const float sum = warp_sum(squares[r]);
+      if (threadIdx.x % kWarpSize == 0) warp_sums[first + r][threadIdx.x / kWarpSize] = sum;
+    }
+  }
+  __syncthreads();
+  for (int r = 0; r < p.m; ++r) {
+    const float scale = rms_scale(warp_sums[r], width, in.eps);
+    const float* row = row_of(r);
+    for (int k = begin + 4 * static_cast<int>(threadIdx.x); k < end; k += 4 * kThreads) {
+      *reinterpret_cast<uint2*>(to + r * p.normed_pitch + (k - begin)) =
+          normed(*reinterpret_cast<const float4*>(row + k), scale,
+                 *reinterpret_cast<const float4*>(in.weight + k));
+    }
+  }
+  __syncthreads();
+}
+
+template <int kColumnTiles, int kRowTiles, bool kNormed>
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
+    small_linear_kernel(Params p) {
+  constexpr int kDepth = Plan<kColumnTiles, kRowTiles>::kWeights;
+  constexpr int kXDepth = kNormed ? 0 : Plan<kColumnTiles, kRowTiles>::kX;
+  constexpr bool kManyGroups = Plan<kColumnTiles, kRowTiles>::kManyGroups;
+  constexpr int kPassK = slot_k(kDepth);
+  LLM_DYN_SHARED(bf16, normed_x);
+  ptx::let_successor_start();
+
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int lane_k = kVector * (static_cast<int>(threadIdx.x) % 4);
+  const int begin = static_cast<int>(blockIdx.y) * p.slice_k;
+  const int end = min(p.weights.k, begin + p.slice_k);
+  const int first_k = begin + warp * kChunk + lane_k;
+  const int passes = ceil_div(end - begin, kPassK);
+
+  int group = blockIdx.x;
+  WeightRows<kRowTiles> rows(p, group, first_k);
+  uint4 w[kDepth][kRowTiles][2];
+#pragma unroll
+  for (int i = 0; i < kDepth; ++i) rows.load(w[i], slot_k(i), first_k + slot_k(i) < end);
+
+  ptx::wait_for_predecessor();
+  OperandRows<kNormed> operand{p.x, 0, end, p.m, p.weights.k};
+  if constexpr (kNormed) {
+    norm_operand(normed_x, p, begin, end);
+    operand = {normed_x, begin, end, p.m, p.normed_pitch};
+  }
+  uint4 x[kXDepth > 0 ? kXDepth : 1][kColumnTiles];
+  const auto load_x = [&](uint4(&to)[kColumnTiles], int k) {
+#pragma unroll
+    for (int j = 0; j < kColumnTiles; ++j) to[j] = operand.load(j, k);
+  };
+#pragma unroll
+  for (int i = 0; i < kXDepth; ++i) load_x(x[i], first_k + slot_k(i));
+
+  float sums[kRowTiles][kColumnTiles][4];
+  clear(sums);
+  for (int pass = 0;;) {
+    const int k0 = first_k + pass * kPassK;
+    const bool is_last_pass = ++pass == passes;
+    const int next_group = group + static_cast<int>(gridDim.x);
+    const bool is_last_group = !kManyGroups || next_group >= p.groups;
+    // What the registers are refilled with: the next pass, or the next group's first one.
+    int refill = k0 + kPassK;
+    rows.row += kPassK;
+    if (kManyGroups && is_last_pass) {
+      refill = is_last_group ? end : first_k;
+      rows = WeightRows<kRowTiles>(p, next_group, first_k);
+    }
+#pragma unroll
+    for (int i = 0; i < kDepth; ++i) {
+      const int k = k0 + slot_k(i);
+      if (k - lane_k < end) {
+#pragma unroll
+        for (int j = 0; j < kColumnTiles; ++j) {
+          if constexpr (kXDepth > 0) {
+            multiply(sums, j, w[i], x[i % kXDepth][j]);
+          } else {
+            multiply(sums, j, w[i], operand.load(j, k));
+          }
+        }
+      }
+      rows.load(w[i], slot_k(i), refill + slot_k(i) < end);
+      if constexpr (kXDepth > 0) {
+        const int ahead = i + kXDepth;
+        load_x(x[i % kXDepth],
+               ahead < kDepth ? k0 + slot_k(ahead) : refill + slot_k(ahead - kDepth));
+      }
+    }
+    if (!is_last_pass) continue;
+    write_group<kColumnTiles, kRowTiles>(p, group, sums, !is_last_group);
+    if (is_last_group) return;
+    group = next_group;
+    pass = 0;
+    clear(sums);
+  }
+}
+
+int row_tiles(const LinearWeights& weights) { return ceil_div(weights.n, kTileRows); }
+
+int num_slices(const LinearWeights& weights) {
+  return row_tiles(weights) <= kMaxSplitTiles && weights.k >= kMinSplitK ? kMaxSlices : 1;
+}
+
+/// The counters at the head of the scratch memory.
+size_t arrivals_bytes(const LinearWeights& weights) {
+  constexpr size_t kAlignment = 256;
+  return ceil_div(row_tiles(weights) * sizeof(unsigned), kAlignment) * kAlignment;
+}
+
+int num_multiprocessors() {
+  int device = 0;
+  int count = 0;
+  LLM_CUDA(cudaGetDevice(&device));
+  LLM_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+template <int kColumnTiles, int kRowTiles, bool kNormed>
+void launch_variant(Params p, cudaStream_t stream) {
+  const bool gated = p.epilogue == Epilogue::kSiluMul;
+  const int slices = num_slices(p.weights);
+  p.groups =
+      gated ? ceil_div(p.weights.n / 2, kTileRows) : ceil_div(p.weights.n, kRowTiles * kTileRows);
+  int blocks = p.groups;
+  if (Plan<kColumnTiles, kRowTiles>::kManyGroups) {
+    // As many as run at once, but all with the same number of groups or one less.
+    const int places = kBlocksPerMultiprocessor * num_multiprocessors() / slices;
+    blocks = ceil_div(p.groups, ceil_div(p.groups, places));
+  }
+  LaunchConfig config;
+  config.grid = dim3(blocks, slices);
+  config.block = kThreads;
+  if (kNormed) config.shared_bytes = sizeof(bf16) * p.m * p.normed_pitch;
+  config.stream = stream;
+  config.overlaps_predecessor = true;
+  LLM_LAUNCH(config, (small_linear_kernel<kColumnTiles, kRowTiles, kNormed>), p);
+}
+
+/// Two row tiles a block: gate and up rows; many rows of x, to read them half as often; or enough
+/// rows of W.
+bool takes_two_tiles(const Params& p) {
+  return p.epilogue == Epilogue::kSiluMul || p.m > 4 * kTileColumns || p.weights.n >= kManyRows;
+}
+
+void launch_plain(const Params& p, cudaStream_t stream) {
+  const bool two = takes_two_tiles(p);
+  if (p.m <= kTileColumns) {
+    two ? launch_variant<1, 2, false>(p, stream) : launch_variant<1, 1, false>(p, stream);
+  } else if (p.m <= 2 * kTileColumns) {
+    two ? launch_variant<2, 2, false>(p, stream) : launch_variant<2, 1, false>(p, stream);
+  } else if (p.m <= 4 * kTileColumns) {
+    two ? launch_variant<4, 2, false>(p, stream) : launch_variant<4, 1, false>(p, stream);
+  } else {
+    launch_variant<8, 2, false>(p, stream);
+  }
+}
+
+/// As many rows at a time as fit in shared memory: all 8 up to k = 5056 (where k is split, twice
+/// that).
+void launch_normed(Params p, cudaStream_t stream) {
+  p.normed_pitch = p.slice_k + kStep;  // 32 modulo 64: neighbouring rows lie in different banks
+  const int most = kMaxNormedBytes / static_cast<int>(sizeof(bf16) * p.normed_pitch);
+  if (most == 0) check_cuda(cudaErrorInvalidValue, "launch_small_linear: k of normed rows");
+  const bool gated = p.epilogue == Epilogue::kSiluMul;
+  const size_t out_row_bytes =
+      p.weights.n / (gated ? 2 : 1) * (gated ? sizeof(bf16) : sizeof(float));
+  for (int left = p.m; left > 0; left -= p.m) {
+    p.m = left < most ? left : most;
+    takes_two_tiles(p) ? launch_variant<1, 2, true>(p, stream)
+                       : launch_variant<1, 1, true>(p, stream);
+    p.out = static_cast<std::byte*>(p.out) + p.m * out_row_bytes;
+    if (p.normed.row_indices) {
+      p.normed.row_indices += p.m;
+    } else {
+      p.normed.hidden += int64_t{p.m} * p.weights.k;
+    }
+  }
+}
+
+}  // namespace
+
+size_t small_linear_scratch_bytes(const LinearWeights& weights) {
+  const int slices = num_slices(weights);
+  if (slices == 1) return 0;
+  // A block with two row tiles may have one that isn't there.
+  const size_t tiles = ceil_div(row_tiles(weights), 2) * 2;
+  return arrivals_bytes(weights) + sizeof(float) * slices * tiles * kTileRows * kMaxSmallRows;
+}
+
+void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, int m,
+                         const LinearWeights& weights, void* scratch, cudaStream_t stream) {
+  if (m == 0 || weights.n == 0) return;
+  const int slices = num_slices(weights);
+  if (m < 0 || m > (x.x ? kMaxSmallRows : kMaxFusedNormRows)) {
+    check_cuda(cudaErrorInvalidValue, "launch_small_linear: rows");
+  }
+  if (weights.n < 0 || weights.k <= 0 || weights.k % kVector != 0 ||
+      (epilogue == Epilogue::kSiluMul && weights.n % 2 != 0)) {
+    check_cuda(cudaErrorInvalidValue, "launch_small_linear: n or k");
+  }
+  if (slices > 1 && !scratch) check_cuda(cudaErrorInvalidValue, "launch_small_linear: scratch");
+  Params p{};
+  p.out = out;
+  p.epilogue = epilogue;
+  p.x = x.x;
+  p.normed = x.normed;
+  p.m = m;
+  p.weights = weights;
+  p.slice_k = ceil_div(ceil_div(weights.k, kChunk), slices) * kChunk;
+  p.arrivals = static_cast<unsigned*>(scratch);
+  if (slices > 1) {
+    p.partial_sums =
+        reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + arrivals_bytes(weights));
+  }
+  x.x ? launch_plain(p, stream) : launch_normed(p, stream);
+}
+
+}  // namespace llm
