@@ -31,10 +31,13 @@ template <int kColumnTiles, int kRowTiles>
 struct Plan {
   static constexpr int kTiles = kColumnTiles * kRowTiles;
   /// Steps of weights, and of x, that are loaded ahead of their use (x: 0 where it is read then).
-  static constexpr int kWeights = kTiles == 1 ? 8 : kTiles <= 4 ? 4 : 2;
+  static constexpr int kWeights = kTiles == 1                           ? 8
+                                  : kTiles > 4                          ? 2
+                                  : kColumnTiles == 2 && kRowTiles == 1 ? 6
+                                                                        : 4;
   static constexpr int kX = kColumnTiles == 1 ? 4 : kTiles == 2 ? 2 : 0;
   /// Whether a block takes several groups of rows in turn, loading the next ahead.
-  static constexpr bool kManyGroups = kTiles <= 2;
+  static constexpr bool kManyGroups = kColumnTiles == 1;
 };
 
 __device__ __forceinline__ uint4 zero_vector() { return {0, 0, 0, 0}; }
@@ -42,25 +45,25 @@ __device__ __forceinline__ uint4 zero_vector() { return {0, 0, 0, 0}; }
 /// g in the layout of the tensor cores' operands (ptx.cuh).
 __device__ __forceinline__ int lane_row() { return threadIdx.x % kWarpSize / 4; }
 
-/// Where this lane's next weights lie: rows g and g + 8 of each row tile, g = lane / 4.
+/// Where this lane's next weights lie: rows g and g + 8 of each row tile. Counted in vectors of 8.
 template <int kRowTiles>
 struct WeightRows {
-  const bf16* row;      // row g of tile 0
-  int left;             // rows from there to the last one
-  int64_t tile_stride;  // elements from tile 0 to tile 1
-  int tile_rows;        // and how many rows further that is from the last one
-  int64_t half_stride;
+  const uint4* row;  // row g of tile 0
+  int left;          // rows from there to the last one
+  int pitch;         // from a row to the next
+  int to_tile_1;     // rows from tile 0 to tile 1
+  int left_less;     // and what that leaves less
 
   /// The group's rows at k.
   __device__ __forceinline__ WeightRows(const Params& p, int group, int k) {
     const bool gated = p.epilogue == Epilogue::kSiluMul;  // then tile 1 holds the up rows
     const int rows = gated ? p.weights.n / 2 : p.weights.n;
     const int first = group * (gated ? 1 : kRowTiles) * kTileRows + lane_row();
-    row = p.weights.weight + int64_t{first} * p.weights.k + k;
+    row = reinterpret_cast<const uint4*>(p.weights.weight + int64_t{first} * p.weights.k + k);
     left = rows - first;
-    tile_rows = gated ? 0 : kTileRows;
-    tile_stride = int64_t{gated ? rows : kTileRows} * p.weights.k;
-    half_stride = int64_t{kTileRows / 2} * p.weights.k;
+    pitch = p.weights.k / kVector;
+    to_tile_1 = gated ? rows : kTileRows;
+    left_less = gated ? 0 : kTileRows;
   }
 
   /// Starts loading the lane's 8 elements of each row, `ahead` from here. What doesn't exist is 0.
@@ -69,8 +72,9 @@ struct WeightRows {
     for (int t = 0; t < kRowTiles; ++t) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const bf16* from = row + t * tile_stride + half * half_stride + ahead;
-        to[t][half] = exists && t * tile_rows + half * (kTileRows / 2) < left
+        const uint4* from =
+            row + (t * to_tile_1 + half * (kTileRows / 2)) * pitch + ahead / kVector;
+        to[t][half] = exists && t * left_less + half * (kTileRows / 2) < left
                           ? ptx::load_streamed(from)
                           : zero_vector();
       }
@@ -205,7 +209,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     const bool is_last_group = !kManyGroups || next_group >= p.groups;
     // What the registers are refilled with: the next pass, or the next group's first one.
     int refill = k0 + kPassK;
-    rows.row += kPassK;
+    rows.row += kPassK / kVector;
     if (kManyGroups && is_last_pass) {
       refill = is_last_group ? end : first_k;
       rows = WeightRows<kRowTiles>(p, next_group, first_k);
