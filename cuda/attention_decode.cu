@@ -1,0 +1,631 @@
+// Decode attention, split over the keys: out = softmax(q k^T / sqrt(head_dim)) v for a few rows of
+// each sequence, with q/k norm, rotation and the append of this step's keys and values inside.
+//
+// Grid (split, KV head, tile), four warps. The tile's rows times the KV head's query heads are at
+// most 8 columns. Warp w takes the blocks of 16 tokens w, w + 4, ... of its split:
+//   S^T [16 tokens, 8 columns] = K Q^T        K by ldmatrix as the A operand, m16n8k16
+//   O^T [dims, 8 columns] += V^T P^T          V by ldmatrix.trans, P turned by movmatrix
+// with a running maximum and sum per column. Each warp copies its own blocks by cp.async, up to two
+// ahead, so that no barrier is in the loop; this step's tokens it takes from qkv, rounded to the
+// cache's type. The warps' results are merged in order; the last block of (tile, KV head) to arrive
+// merges the splits, in order. Columns never mix, and a column skips the warps and splits in which
+// it sees nothing, so that its result depends on its position alone.
+//
+// 8-bit elements are widened between shared memory and the operands, which numbers the dimensions
+// of a product differently (operand_dim, value_dim); their scales multiply scores and weights.
+//
+// Cached keys are requested before the wait for the launch before, which writes qkv: they are older
+// than the step, and steps don't overlap, since copies of their inputs lie between them.
+//
+// Bytes moved: the context's keys and values, once per tile. Shared memory: 71 KB at most.
+#include "cuda/attention.cuh"
+
+namespace llm {
+namespace {
+
+using namespace attention;
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kColumns = 8;
+constexpr int kKeys = 0;  // planes
+constexpr int kValues = 1;
+
+// The counters lie before everything else in the scratch, always as many: what one launch leaves
+// there must not be another's partial results.
+constexpr int kMaxCounters = 1 << 16;
+
+/// Maximum of a column's scores and the sum of its weights relative to it.
+struct Softmax {
+  float maximum;
+  float sum;
+};
+
+/// The scratch. Partial results lie at [(tile, KV head), split, column].
+struct Partials {
+  int32_t* counters;  // [tile, KV head]: splits that have arrived
+  Softmax* softmax;
+  float* out;  // [.., kDims]
+};
+
+template <int kDims, KvType kType>
+struct Shared {
+  static constexpr int kRowBytes = kDims * kElementBytes<kType>;
+  static constexpr int kTileBytes = kKvBlockSize * Tile<kRowBytes>::kPitch;
+  static constexpr int kStages = kRowBytes <= 256 ? 2 : 1;  // blocks of a warp under way
+  static constexpr int kQueryPitch = kDims + 8;             // rows begin at different banks
+
+  /// Keys and values; when those are used up, the warps' results out[kWarps][kColumns][kDims].
+  alignas(128) std::byte tiles[2][kWarps][kStages][kTileBytes];
+  /// Of 8-bit types: cached ones and this step's (a copy under way must not meet a store).
+  alignas(16) float scales[2][kWarps][kStages][2][kKvBlockSize];
+  alignas(16) bf16 queries[kColumns][kQueryPitch];
+  Softmax softmax[kWarps][kColumns];
+  bool is_last;
+};
+
+/// What a block has to do: tokens [first_token, end) of the tile's sequence.
+struct Work {
+  AttentionTile tile;
+  int kv_head;
+  int num_splits;
+  int first_token;
+  int end;         // what no row of the tile sees begins here, or the next split
+  int cached_end;  // from here on, tokens come from qkv:
+  int new_row;     // that of token new_token
+  int new_token;
+};
+
+__device__ __forceinline__ Work make_work(const AttentionArgs& args,
+                                          const DecodeAttention& decode) {
+  Work work;
+  work.tile = decode.tiles[blockIdx.z];
+  work.kv_head = static_cast<int>(blockIdx.y);
+  int limit = 0;
+  for (int i = 0; i < work.tile.num_rows; ++i) {
+    limit = max(limit, row_limit(args, work.tile.first_row + i));
+  }
+  const int size = work.tile.split_size;
+  work.num_splits = max(1, (limit + size - 1) / size);
+  work.first_token = static_cast<int>(blockIdx.x) * size;
+  work.end = min(limit, work.first_token + size);
+  const int seq = work.tile.seq;
+  work.new_row = args.query_start_loc[seq];
+  work.new_token = args.seq_lens[seq] - (args.query_start_loc[seq + 1] - work.new_row);
+  work.cached_end = decode.appends ? min(work.end, work.new_token) : work.end;
+  return work;
+}
+
+/// How a warp gets its blocks into shared memory.
+template <int kDims, KvType kType>
+struct BlockReader {
+  using Tiles = Shared<kDims, kType>;
+
+  const AttentionArgs& args;
+  const Work& work;
+  Tiles& shared;
+  int warp;
+  int lane;
+  int num_blocks;     // of this warp
+  int32_t block_ids;  // lane i: of the warp's block i
+
+  __device__ __forceinline__ BlockReader(const AttentionArgs& args, const Work& work, Tiles& shared)
+      : args(args),
+        work(work),
+        shared(shared),
+        warp(static_cast<int>(threadIdx.x) / 32),
+        lane(static_cast<int>(threadIdx.x) % 32) {
+    const int tokens = max(0, work.end - work.first_token);
+    const int all_blocks = (tokens + kKvBlockSize - 1) / kKvBlockSize;
+    num_blocks = (all_blocks - warp + kWarps - 1) / kWarps;
+    block_ids = 0;
+    if (lane < num_blocks) {
+      const int64_t of_seq = static_cast<int64_t>(work.tile.seq) * args.max_blocks;
+      block_ids = args.block_tables[of_seq + token_of(lane) / kKvBlockSize];
+    }
+  }
+
+  /// First token of the warp's block i.
+  __device__ __forceinline__ int token_of(int i) const {
+    return work.first_token + (warp + i * kWarps) * kKvBlockSize;
+  }
+  template <int kPlane>
+  __device__ __forceinline__ Tile<Tiles::kRowBytes> tile_of(int i) const {
+    return {shared.tiles[kPlane][warp][i % Tiles::kStages]};
+  }
+
+  /// The scale of a token of block i.
+  template <int kPlane>
+  __device__ __forceinline__ float scale_of(int i, int offset) const {
+    const int token = token_of(i) + offset;
+    if (token >= work.end) return 0;
+    return scales_of<kPlane>(i, token >= work.cached_end)[offset];
+  }
+  template <int kPlane>
+  __device__ __forceinline__ float* scales_of(int i, bool is_new) const {
+    return shared.scales[kPlane][warp][i % Tiles::kStages][is_new];
+  }
+
+  /// Requests the cached tokens of block i, if there is one; what lies past the end becomes zeros.
+  template <int kPlane>
+  __device__ __forceinline__ void copy_cached(int i) const {
+    constexpr int kUnits = Tiles::kRowBytes / 16;
+    const int32_t block = __shfl_sync(kAllLanes, block_ids, i % 32);
+    if (i >= num_blocks) return;
+    const Tile<Tiles::kRowBytes> tile = tile_of<kPlane>(i);
+    const int token = token_of(i);
+    const int row_bytes = cache_dims(args.head_dim) * kElementBytes<kType>;
+    const std::byte* from = (kPlane == kKeys ? args.k_cache : args.v_cache) +
+                            block * args.block_bytes + work.kv_head * args.head_bytes;
+#pragma unroll
+    for (int j = 0; j < kKvBlockSize * kUnits / 32; ++j) {
+      const int row = (32 * j + lane) / kUnits;
+      const int unit = (32 * j + lane) % kUnits;
+      const bool is_cached = token + row < work.cached_end;
+      if (!is_cached && token + row < work.end) continue;
+      const bool reads = is_cached && unit * 16 < row_bytes;
+      ptx::cp_async_16(tile.at(row, 16 * unit), from + (reads ? row * row_bytes + unit * 16 : 0),
+                       reads ? 16 : 0);
+    }
+    if constexpr (kHasScales<kType>) {
+      if (lane < kKvBlockSize / 4) {
+        ptx::cp_async_16(scales_of<kPlane>(i, false) + 4 * lane,
+                         from + kKvBlockSize * row_bytes + 16 * lane);
+      }
+    }
+  }
+
+  /// Puts this step's tokens into block i, if there are any, and appends those of the tile's rows
+  /// to the cache.
+  template <int kPlane>
+  __device__ __forceinline__ void insert_new(int i) const {
+    if (i >= num_blocks) return;
+    const Tile<Tiles::kRowBytes> tile = tile_of<kPlane>(i);
+    const int begin = token_of(i);
+    const int end = min(begin + kKvBlockSize, work.end);
+    const int heads = args.num_heads + (kPlane == kKeys ? 0 : args.num_kv_heads) + work.kv_head;
+    const int64_t width =
+        static_cast<int64_t>(args.num_heads + 2 * args.num_kv_heads) * args.head_dim;
+    for (int token = max(begin, work.cached_end); token < end; ++token) {
+      const int row = work.new_row + token - work.new_token;
+      HeadValues x = load_head(args.qkv + row * width + heads * args.head_dim, args.head_dim, lane);
+      if (kPlane == kKeys) norm_and_rotate(x, args, args.k_norm, token, lane);
+      float scale = 1;
+      if constexpr (kHasScales<kType>) {
+        scale = take_scale<kType>(x);
+        if (lane == 0) scales_of<kPlane>(i, true)[token - begin] = scale;
+      }
+      store_head<kType>(x, args.head_dim, kDims, lane, [&](int element) {
+        return tile.at(token - begin, element * kElementBytes<kType>);
+      });
+      const int slot = args.slot_mapping[row];
+      const bool is_mine =
+          row >= work.tile.first_row && row < work.tile.first_row + work.tile.num_rows && slot >= 0;
+      if (is_mine) {
+        append_token<kType>(args, kPlane == kKeys ? args.k_cache : args.v_cache, slot, work.kv_head,
+                            x, scale, lane);
+      }
+    }
+  }
+};
+
+/// The block's queries, normed, rotated and scaled; zeros in the columns that are too many.
+template <int kPitch>
+__device__ __forceinline__ void prepare_queries(bf16 (&queries)[kColumns][kPitch],
+                                                const AttentionArgs& args, const Work& work,
+                                                float scale) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int group = args.num_heads / args.num_kv_heads;
+  const int64_t width =
+      static_cast<int64_t>(args.num_heads + 2 * args.num_kv_heads) * args.head_dim;
+#pragma unroll
+  for (int column = warp; column < kColumns; column += kWarps) {
+    HeadValues x = {};
+    if (column < work.tile.num_rows * group) {
+      const int row = work.tile.first_row + column / group;
+      const int head = work.kv_head * group + column % group;
+      x = load_head(args.qkv + row * width + head * args.head_dim, args.head_dim, lane);
+      norm_and_rotate(x, args, args.q_norm, args.positions[row], lane);
+      scale_head(x, scale);
+    }
+    store_head<KvType::kBF16>(x, args.head_dim, kPitch - 8, lane, [&](int element) {
+      return reinterpret_cast<std::byte*>(&queries[column][element]);
+    });
+  }
+}
+
+/// Dimension of a k16 step that a lane with t = lane % 4 holds in register i of an operand.
+template <KvType kType>
+__device__ __forceinline__ int operand_dim(int t, int i) {
+  return kType == KvType::kBF16 ? 2 * t + 8 * i : 4 * t + 2 * i;
+}
+
+/// Dimension of an m16 step of the values that a lane with g = lane / 4 holds in its upper or lower
+/// half.
+template <KvType kType>
+__device__ __forceinline__ int value_dim(int g, int upper) {
+  return kType == KvType::kBF16 ? g + 8 * upper : 2 * g + upper;
+}
+
+/// Two A operands [16, 16] from four matrices: as they are, or of 8-bit elements, whose matrices
+/// are [8, 16]: kFirst, kSecond are the bytes of r that become rows or columns 0 and 8.
+template <KvType kType>
+__device__ __forceinline__ void key_operands(uint32_t (&a)[2][4], const uint32_t (&r)[4]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    a[i][0] = widen<kType, 0, 1>(r[2 * i]);
+    a[i][1] = widen<kType, 0, 1>(r[2 * i + 1]);
+    a[i][2] = widen<kType, 2, 3>(r[2 * i]);
+    a[i][3] = widen<kType, 2, 3>(r[2 * i + 1]);
+  }
+}
+
+template <KvType kType>
+__device__ __forceinline__ void value_operands(uint32_t (&a)[2][4], const uint32_t (&r)[4]) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    a[i][0] = widen<kType, 0, 2>(r[i]);
+    a[i][1] = widen<kType, 1, 3>(r[i]);
+    a[i][2] = widen<kType, 0, 2>(r[i + 2]);
+    a[i][3] = widen<kType, 1, 3>(r[i + 2]);
+  }
+}
+
+/// One warp's running softmax and products. Lane (g, t) = (lane / 4, lane % 4) has columns 2 t and
+/// 2 t + 1, in them tokens g and g + 8 of a block and dimensions value_dim of each 16.
+template <int kDims, KvType kType>
+struct Attention {
+  static constexpr int kSteps = kDims / 16;
+
+  uint32_t queries[kSteps][2];  // B operands
+  float out[kSteps][4] = {};
+  float maximum[2];
+  float sum[2] = {};  // of this lane's tokens
+  int limit[2];       // tokens that the columns see
+
+  __device__ __forceinline__ void begin(const Shared<kDims, kType>& shared,
+                                        const AttentionArgs& args, const Work& work, int lane) {
+    const int g = lane / 4;
+    const int t = lane % 4;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        queries[step][i] = *reinterpret_cast<const uint32_t*>(
+            &shared.queries[g][16 * step + operand_dim<kType>(t, i)]);
+      }
+    }
+    const int group = args.num_heads / args.num_kv_heads;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int row = (2 * t + j) / group;
+      limit[j] = row < work.tile.num_rows ? row_limit(args, work.tile.first_row + row) : 0;
+      maximum[j] = -INFINITY;
+    }
+  }
+
+  /// scores[j], scores[2 + j]: tokens g and g + 8 of column 2 t + j.
+  __device__ __forceinline__ void multiply_keys(float (&scores)[4],
+                                                Tile<Shared<kDims, kType>::kRowBytes> keys,
+                                                int lane) const {
+    constexpr int kLoads = Shared<kDims, kType>::kRowBytes / 32;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      uint32_t r[4];
+      ptx::ldmatrix_x4(r, keys.at(lane % 16, 32 * i + lane / 16 * 16));
+      if constexpr (kType == KvType::kBF16) {
+        ptx::mma_bf16(scores, r, queries[i]);
+      } else {
+        uint32_t a[2][4];
+        key_operands<kType>(a, r);
+        ptx::mma_bf16(scores, a[0], queries[2 * i]);
+        ptx::mma_bf16(scores, a[1], queries[2 * i + 1]);
+      }
+    }
+  }
+
+  /// Turns the scores of the tokens from `token` on into weights of the running maximum; those of
+  /// what a column doesn't see are 0.
+  __device__ __forceinline__ void weigh(float (&scores)[4], int token, int lane) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const bool sees_low = token + lane / 4 < limit[j];
+      const bool sees_high = token + lane / 4 + 8 < limit[j];
+      float largest =
+          fmaxf(sees_low ? scores[j] : -INFINITY, sees_high ? scores[2 + j] : -INFINITY);
+#pragma unroll
+      for (int apart = 4; apart < 32; apart *= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, apart));
+      }
+      largest = fmaxf(maximum[j], largest);
+      const float factor = rescale_factor(maximum[j], largest);
+      scores[j] = sees_low ? exp_approx(scores[j] - largest) : 0.0f;
+      scores[2 + j] = sees_high ? exp_approx(scores[2 + j] - largest) : 0.0f;
+      sum[j] = fmaf(sum[j], factor, scores[j] + scores[2 + j]);
+      maximum[j] = largest;
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        out[step][j] *= factor;
+        out[step][2 + j] *= factor;
+      }
+    }
+  }
+
+  /// weights[j], weights[2 + j]: as the scores.
+  __device__ __forceinline__ void add_values(const float (&weights)[4],
+                                             Tile<Shared<kDims, kType>::kRowBytes> values,
+                                             int lane) {
+    constexpr int kLoads = Shared<kDims, kType>::kRowBytes / 32;
+    const uint32_t p[2] = {ptx::movmatrix_trans(pack_bf16(weights[0], weights[1])),
+                           ptx::movmatrix_trans(pack_bf16(weights[2], weights[3]))};
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      uint32_t r[4];
+      ptx::ldmatrix_x4_trans(r, values.at(lane % 8 + lane / 16 * 8, 32 * i + lane / 8 % 2 * 16));
+      if constexpr (kType == KvType::kBF16) {
+        ptx::mma_bf16(out[i], r, p);
+      } else {
+        uint32_t a[2][4];
+        value_operands<kType>(a, r);
+        ptx::mma_bf16(out[2 * i], a[0], p);
+        ptx::mma_bf16(out[2 * i + 1], a[1], p);
+      }
+    }
+  }
+};
+
+/// The warp's blocks, one after the other.
+template <int kDims, KvType kType>
+__device__ __forceinline__ void attend_blocks(Attention<kDims, kType>& attention,
+                                              const BlockReader<kDims, kType>& reader) {
+  // Per block two copies, keys and values; as many are under way as fit.
+  constexpr int kStages = Shared<kDims, kType>::kStages;
+  constexpr int kPending = 2 * kStages - 1;
+  const int lane = reader.lane;
+  for (int i = 0; i < reader.num_blocks; ++i) {
+    ptx::cp_async_wait<kPending>();
+    __syncwarp();
+    float scores[4] = {};
+    attention.multiply_keys(scores, reader.template tile_of<kKeys>(i), lane);
+    if constexpr (kHasScales<kType>) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        scores[j] *= reader.template scale_of<kKeys>(i, lane / 4 + j / 2 * 8);
+      }
+    }
+    __syncwarp();
+    reader.template copy_cached<kKeys>(i + kStages);
+    reader.template insert_new<kKeys>(i + kStages);
+    ptx::cp_async_commit();
+
+    attention.weigh(scores, reader.token_of(i), lane);
+    ptx::cp_async_wait<kPending>();
+    __syncwarp();
+    if constexpr (kHasScales<kType>) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        // Where a column sees nothing, the scale may be NaN.
+        const float scale = reader.template scale_of<kValues>(i, lane / 4 + j / 2 * 8);
+        const bool sees = reader.token_of(i) + lane / 4 + j / 2 * 8 < attention.limit[j % 2];
+        scores[j] = sees ? scores[j] * scale : 0.0f;
+      }
+    }
+    attention.add_values(scores, reader.template tile_of<kValues>(i), lane);
+    __syncwarp();
+    reader.template copy_cached<kValues>(i + kStages);
+    reader.template insert_new<kValues>(i + kStages);
+    ptx::cp_async_commit();
+  }
+}
+
+// ---- Merges ----
+
+/// Four dimensions of a column.
+struct Quad {
+  float x[4];
+};
+
+/// The sum of n parts, each scaled from its own maximum to the largest; parts that saw nothing are
+/// left out. softmax(i) and out(i) are part i's.
+template <typename SoftmaxOf, typename OutOf>
+__device__ __forceinline__ Softmax merge_parts(Quad& sum, int n, SoftmaxOf softmax, OutOf out) {
+  Softmax merged = {-INFINITY, 0};
+  for (int i = 0; i < n; ++i) merged.maximum = fmaxf(merged.maximum, softmax(i).maximum);
+  sum = {};
+  for (int i = 0; i < n; ++i) {
+    const Softmax part = softmax(i);
+    if (part.sum == 0) continue;
+    const float factor = rescale_factor(part.maximum, merged.maximum);
+    const float4 x = out(i);
+    merged.sum = fmaf(part.sum, factor, merged.sum);
+    sum.x[0] = fmaf(x.x, factor, sum.x[0]);
+    sum.x[1] = fmaf(x.y, factor, sum.x[1]);
+    sum.x[2] = fmaf(x.z, factor, sum.x[2]);
+    sum.x[3] = fmaf(x.w, factor, sum.x[3]);
+  }
+  return merged;
+}
+
+/// Where out[column][dim] of a warp lies in shared memory: so that neither of the two ways to write
+/// a fragment meets a bank twice.
+__device__ __forceinline__ int merge_place(int column, int dim) { return dim ^ (8 * (column / 2)); }
+
+/// Leaves the warp's result in shared memory.
+template <int kDims, KvType kType>
+__device__ __forceinline__ void store_warp(Softmax (&softmax)[kColumns],
+                                           float (&out)[kColumns][kDims],
+                                           const Attention<kDims, kType>& attention, int lane) {
+  const int g = lane / 4;
+  const int t = lane % 4;
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int column = 2 * t + j;
+    float sum = attention.sum[j];
+#pragma unroll
+    for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(kAllLanes, sum, apart);
+    if (g == 0) softmax[column] = {attention.maximum[j], sum};
+#pragma unroll
+    for (int step = 0; step < kDims / 16; ++step) {
+      const float lower = attention.out[step][j];
+      const float upper = attention.out[step][2 + j];
+      float* to = &out[column][merge_place(column, 16 * step + value_dim<kType>(g, 0))];
+      if constexpr (kType == KvType::kBF16) {
+        *to = lower;
+        out[column][merge_place(column, 16 * step + value_dim<kType>(g, 1))] = upper;
+      } else {
+        *reinterpret_cast<float2*>(to) = {lower, upper};
+      }
+    }
+  }
+}
+
+/// out = sum / softmax.sum, rounded; 0 for a row that saw nothing, never -0.
+__device__ __forceinline__ void store_result(const AttentionArgs& args, const Work& work,
+                                             int column, int dim, const Quad& sum,
+                                             const Softmax& softmax) {
+  if (dim >= args.head_dim) return;
+  const int group = args.num_heads / args.num_kv_heads;
+  const int64_t row = work.tile.first_row + column / group;
+  const int head = work.kv_head * group + column % group;
+  const float scale = softmax.sum == 0 ? 0.0f : 1.0f / softmax.sum;
+  float x[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x[i] = fmaf(sum.x[i], scale, 0.0f);
+  bf16* to = args.out + (row * args.num_heads + head) * args.head_dim + dim;
+  store_elements<KvType::kBF16>(reinterpret_cast<std::byte*>(to), x);
+}
+
+template <int kDims, KvType kType>
+__global__ void __launch_bounds__(kThreads)
+    decode_attention_kernel(AttentionArgs args, DecodeAttention decode, Partials partials,
+                            float scale) {
+  using Tiles = Shared<kDims, kType>;
+  LLM_DYN_SHARED(Tiles, shared);
+  ptx::let_successor_start();
+  const Work work = make_work(args, decode);
+  if (static_cast<int>(blockIdx.x) >= work.num_splits) {
+    ptx::wait_for_predecessor();
+    return;
+  }
+  const BlockReader<kDims, kType> reader(args, work, *shared);
+  if (!decode.appends) ptx::wait_for_predecessor();
+#pragma unroll
+  for (int i = 0; i < Tiles::kStages; ++i) {
+    reader.template copy_cached<kKeys>(i);
+    ptx::cp_async_commit();
+    reader.template copy_cached<kValues>(i);
+    ptx::cp_async_commit();
+  }
+  if (decode.appends) ptx::wait_for_predecessor();
+
+  prepare_queries(shared->queries, args, work, scale);
+  for (int i = 0; i < Tiles::kStages; ++i) {
+    reader.template insert_new<kKeys>(i);
+    reader.template insert_new<kValues>(i);
+  }
+  __syncthreads();
+  Attention<kDims, kType> attention;
+  attention.begin(*shared, args, work, reader.lane);
+  attend_blocks(attention, reader);
+
+  // The tiles have been read: the warps' results take their place.
+  static_assert(sizeof(shared->tiles) >= sizeof(float) * kWarps * kColumns * kDims);
+  using WarpOut = float[kColumns][kDims];
+  WarpOut* const out = reinterpret_cast<WarpOut*>(&shared->tiles);
+  __syncthreads();
+  store_warp(shared->softmax[reader.warp], out[reader.warp], attention, reader.lane);
+  __syncthreads();
+
+  const int num_columns = work.tile.num_rows * (args.num_heads / args.num_kv_heads);
+  const int num_quads = num_columns * (kDims / 4);
+  const int counter = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
+  const int64_t first_part = static_cast<int64_t>(counter) * gridDim.x;
+  for (int i = static_cast<int>(threadIdx.x); i < num_quads; i += kThreads) {
+    const int column = i / (kDims / 4);
+    const int dim = i % (kDims / 4) * 4;
+    Quad sum;
+    const Softmax softmax = merge_parts(
+        sum, kWarps, [&](int warp) { return shared->softmax[warp][column]; },
+        [&](int warp) {
+          return *reinterpret_cast<const float4*>(&out[warp][column][merge_place(column, dim)]);
+        });
+    if (work.num_splits == 1) {
+      store_result(args, work, column, dim, sum, softmax);
+    } else {
+      const int64_t part = (first_part + blockIdx.x) * kColumns + column;
+      *reinterpret_cast<float4*>(partials.out + part * kDims + dim) = {sum.x[0], sum.x[1], sum.x[2],
+                                                                       sum.x[3]};
+      if (dim == 0) partials.softmax[part] = softmax;
+    }
+  }
+  if (work.num_splits == 1) return;
+
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    shared->is_last = atomicAdd(&partials.counters[counter], 1) == work.num_splits - 1;
+    if (shared->is_last) partials.counters[counter] = 0;
+  }
+  __syncthreads();
+  if (!shared->is_last) return;
+  __threadfence();
+  for (int i = static_cast<int>(threadIdx.x); i < num_quads; i += kThreads) {
+    const int column = i / (kDims / 4);
+    const int dim = i % (kDims / 4) * 4;
+    const auto part = [&](int split) { return (first_part + split) * kColumns + column; };
+    Quad sum;
+    const Softmax softmax = merge_parts(
+        sum, work.num_splits,
+        [&](int split) {
+          const float2 s = __ldcg(reinterpret_cast<const float2*>(partials.softmax) + part(split));
+          return Softmax{s.x, s.y};
+        },
+        [&](int split) {
+          return __ldcg(reinterpret_cast<const float4*>(partials.out + part(split) * kDims + dim));
+        });
+    store_result(args, work, column, dim, sum, softmax);
+  }
+}
+
+template <int kDims, KvType kType>
+void launch_decode(const AttentionArgs& args, const DecodeAttention& decode, cudaStream_t stream) {
+  const size_t num_parts =
+      static_cast<size_t>(decode.num_tiles) * args.num_kv_heads * decode.max_splits * kColumns;
+  Partials partials;
+  partials.counters = static_cast<int32_t*>(decode.scratch);
+  partials.softmax = reinterpret_cast<Softmax*>(partials.counters + kMaxCounters);
+  partials.out = reinterpret_cast<float*>(partials.softmax + num_parts);
+  LaunchConfig config;
+  config.grid =
+      dim3(static_cast<unsigned>(decode.max_splits), static_cast<unsigned>(args.num_kv_heads),
+           static_cast<unsigned>(decode.num_tiles));
+  config.block = kThreads;
+  config.shared_bytes = sizeof(Shared<kDims, kType>);
+  config.stream = stream;
+  config.overlaps_predecessor = true;
+  LLM_LAUNCH(config, (decode_attention_kernel<kDims, kType>), args, decode, partials,
+             query_scale(args.head_dim));
+}
+
+}  // namespace
+
+size_t decode_attention_scratch_bytes(const AttentionArgs& args, int num_tiles, int max_splits) {
+  const size_t parts = static_cast<size_t>(num_tiles) * args.num_kv_heads * max_splits * kColumns;
+  const size_t part_bytes = sizeof(Softmax) + sizeof(float) * instance_dims(args.head_dim);
+  return sizeof(int32_t) * kMaxCounters + parts * part_bytes;
+}
+
+void launch_decode_attention(const AttentionArgs& args, const DecodeAttention& decode,
+                             cudaStream_t stream) {
+  check_shape(args, "launch_decode_attention: heads or head_dim");
+  if (decode.num_tiles <= 0) return;
+  const bool fits = decode.num_tiles * static_cast<int64_t>(args.num_kv_heads) <= kMaxCounters &&
+                    decode.num_tiles <= kMaxGridYZ && decode.max_splits > 0;
+  if (!fits) check_cuda(cudaErrorInvalidValue, "launch_decode_attention: num_tiles or max_splits");
+  for_instance(args, [&](auto dims, auto type) {
+    launch_decode<dims.value, type.value>(args, decode, stream);
+  });
+}
+
+}  // namespace llm

@@ -1,0 +1,457 @@
+// Prefill attention: out = softmax(q k^T / sqrt(head_dim)) v for many rows of a sequence, causal,
+// and before it the append of the rows' keys and values to the paged cache.
+//
+// kv_append: grid (row, heads / 4), a warp per head: reads float32 q, k or v, norms and rotates it
+// (v not), writes it in the cache's type, or queries as BF16.
+//
+// prefill_attention (FlashAttention-2): grid (query head, tile of 64 rows), the tiles with most
+// keys first, four warps of 16 rows. Steps of 64 keys (32 for head_dim 256), counted from the
+// sequence's first token, of which the next one's keys and values are fetched meanwhile: BF16 by
+// cp.async, 8-bit types through registers, widened to BF16.
+//   S [16 rows, keys] = Q K^T      Q the A operand, K by ldmatrix as it is, m16n8k16
+//   O [16 rows, dims] += P V       P straight from S's registers, V by ldmatrix.trans
+// A running maximum and sum per row. Keys past the tile's last row are zeros, keys past a row are
+// masked, and such a step leaves the row's bits alone, so they don't depend on where a chunk ends.
+//
+// Bytes moved: queries and results once, keys and values once per tile and query head (mostly from
+// L2). Shared memory: 99 KB at most.
+#include "cuda/attention.cuh"
+
+namespace llm {
+namespace {
+
+using namespace attention;
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+
+// ---- Append ----
+
+template <KvType kType>
+__global__ void __launch_bounds__(kThreads)
+    kv_append_kernel(AttentionArgs args, bf16* queries, int first_row, float scale) {
+  ptx::let_successor_start();
+  ptx::wait_for_predecessor();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int all_heads = args.num_heads + 2 * args.num_kv_heads;
+  const int head = static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / 32 +
+                   (queries == nullptr ? args.num_heads : 0);
+  if (head >= all_heads) return;
+  const int64_t row = first_row + static_cast<int64_t>(blockIdx.x);
+  HeadValues x =
+      load_head(args.qkv + (row * all_heads + head) * args.head_dim, args.head_dim, lane);
+  const bool is_query = head < args.num_heads;
+  const bool is_key = !is_query && head < args.num_heads + args.num_kv_heads;
+  if (is_query || is_key) {
+    norm_and_rotate(x, args, is_query ? args.q_norm : args.k_norm, args.positions[row], lane);
+  }
+  if (is_query) {
+    scale_head(x, scale);
+    bf16* to = queries + (static_cast<int64_t>(blockIdx.x) * args.num_heads + head) * args.head_dim;
+    store_head<KvType::kBF16>(x, args.head_dim, args.head_dim, lane, [&](int element) {
+      return reinterpret_cast<std::byte*>(to + element);
+    });
+    return;
+  }
+  const int slot = args.slot_mapping[row];
+  if (slot < 0) return;
+  float token_scale = 1;
+  if constexpr (kHasScales<kType>) token_scale = take_scale<kType>(x);
+  append_token<kType>(args, is_key ? args.k_cache : args.v_cache, slot,
+                      (head - args.num_heads) % args.num_kv_heads, x, token_scale, lane);
+}
+
+// ---- Attention ----
+
+template <int kDims>
+constexpr int kStepKeys = kDims <= 128 ? 64 : 32;
+
+template <int kDims, KvType kType>
+struct Shared {
+  static constexpr int kRowBytes = 2 * kDims;
+  static constexpr int kKeys = kStepKeys<kDims>;
+
+  alignas(128) std::byte queries[kPrefillTileRows * Tile<kRowBytes>::kPitch];
+  /// Keys and values of this step and the next; of 8-bit types a token's scale is after its row.
+  alignas(128) std::byte tiles[2][2][kKeys * Tile<kRowBytes>::kPitch];
+};
+
+/// Fetches the steps' keys and values; all threads together.
+template <int kDims, KvType kType>
+struct StepReader {
+  using Tiles = Shared<kDims, kType>;
+  static constexpr int kKeys = kStepKeys<kDims>;
+  static constexpr int kRowUnits = kDims * kElementBytes<kType> / 16;  // of 16 bytes, in the cache
+  static constexpr int kUnits = kKeys * kRowUnits / kThreads;          // of one thread
+  static constexpr int kHeld = kHasScales<kType> ? kUnits : 1;
+
+  const AttentionArgs& args;
+  Tiles& shared;
+  const int32_t* block_table;
+  int kv_head;
+  int end;               // keys from here on are zeros
+  uint4 held[2][kHeld];  // 8-bit elements and a scale on their way
+  float held_scale;
+
+  __device__ __forceinline__ StepReader(const AttentionArgs& args, Tiles& shared,
+                                        const AttentionTile& tile, int kv_head, int end)
+      : args(args),
+        shared(shared),
+        block_table(args.block_tables + static_cast<int64_t>(tile.seq) * args.max_blocks),
+        kv_head(kv_head),
+        end(end) {}
+
+  __device__ __forceinline__ Tile<Tiles::kRowBytes> tile_of(int plane, int step) const {
+    return {shared.tiles[plane][step % 2]};
+  }
+  __device__ __forceinline__ void begin(int step) {
+    const int row_bytes = cache_dims(args.head_dim) * kElementBytes<kType>;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+      const int row = (i * kThreads + static_cast<int>(threadIdx.x)) / kRowUnits;
+      const int unit = (i * kThreads + static_cast<int>(threadIdx.x)) % kRowUnits;
+      const int key = step * kKeys + row;
+      const bool reads = key < end && unit * 16 < row_bytes;
+      const int64_t from = reads ? head_of(key) + key % kKvBlockSize * row_bytes + unit * 16 : 0;
+#pragma unroll
+      for (int plane = 0; plane < 2; ++plane) {
+        const std::byte* cache = (plane == 0 ? args.k_cache : args.v_cache) + from;
+        if constexpr (kHasScales<kType>) {
+          held[plane][i] = reads ? *reinterpret_cast<const uint4*>(cache) : uint4{0, 0, 0, 0};
+        } else {
+          ptx::cp_async_16(tile_of(plane, step).at(row, 16 * unit), cache, reads ? 16 : 0);
+        }
+      }
+    }
+    if constexpr (kHasScales<kType>) {
+      const int plane = static_cast<int>(threadIdx.x) / kKeys;
+      const int key = step * kKeys + static_cast<int>(threadIdx.x) % kKeys;
+      held_scale = 0;
+      if (plane < 2 && key < end) {
+        const std::byte* head = (plane == 0 ? args.k_cache : args.v_cache) + head_of(key);
+        held_scale =
+            reinterpret_cast<const float*>(head + kKvBlockSize * row_bytes)[key % kKvBlockSize];
+      }
+    } else {
+      ptx::cp_async_commit();
+    }
+  }
+
+  /// After it and a barrier, the step is in shared memory.
+  __device__ __forceinline__ void finish(int step) {
+    ptx::cp_async_wait<0>();
+    if constexpr (kHasScales<kType>) {
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) {
+        const int row = (i * kThreads + static_cast<int>(threadIdx.x)) / kRowUnits;
+        const int unit = (i * kThreads + static_cast<int>(threadIdx.x)) % kRowUnits;
+#pragma unroll
+        for (int plane = 0; plane < 2; ++plane) {
+          const Tile<Tiles::kRowBytes> tile = tile_of(plane, step);
+          const uint4 x = held[plane][i];
+          *reinterpret_cast<uint4*>(tile.at(row, 32 * unit)) = widen_8(x.x, x.y);
+          *reinterpret_cast<uint4*>(tile.at(row, 32 * unit + 16)) = widen_8(x.z, x.w);
+        }
+      }
+      const int plane = static_cast<int>(threadIdx.x) / kKeys;
+      if (plane < 2) {
+        *tile_of(plane, step).after_row(static_cast<int>(threadIdx.x) % kKeys) = held_scale;
+      }
+    }
+  }
+
+ private:
+  /// Where the KV head of the key's block begins in a plane.
+  __device__ __forceinline__ int64_t head_of(int key) const {
+    return block_table[key / kKvBlockSize] * args.block_bytes + kv_head * args.head_bytes;
+  }
+  __device__ __forceinline__ static uint4 widen_8(uint32_t low, uint32_t high) {
+    return {widen<kType, 0, 1>(low), widen<kType, 2, 3>(low), widen<kType, 0, 1>(high),
+            widen<kType, 2, 3>(high)};
+  }
+};
+
+/// 16 rows' running softmax and products. Lane (g, t) = (lane / 4, lane % 4) has rows g and g + 8;
+/// of each 8 keys or dimensions, 2 t and 2 t + 1. Fragments [.][4]: row g's two, row g + 8's two.
+template <int kDims, KvType kType>
+struct Attention {
+  static constexpr int kKeys = kStepKeys<kDims>;
+  static constexpr int kSteps = kDims / 16;
+  static constexpr bool kHoldsQueries = kDims <= 128;  // else they are read anew in every step
+  using Scores = float[kKeys / 8][4];
+
+  Tile<2 * kDims> query_tile;
+  int first_row;  // of the tile, the warp's first
+  int lane;
+  uint32_t queries[kHoldsQueries ? kSteps : 1][4];
+  float out[kDims / 8][4] = {};
+  float maximum[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {};  // of this lane's keys
+  int limit[2];       // keys that the rows see
+
+  __device__ __forceinline__ void load_queries(uint32_t (&r)[4], int step) const {
+    ptx::ldmatrix_x4(r, query_tile.at(first_row + lane % 16, 32 * step + lane / 16 * 16));
+  }
+  __device__ __forceinline__ void hold_queries() {
+    if constexpr (kHoldsQueries) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) load_queries(queries[step], step);
+    }
+  }
+
+  __device__ __forceinline__ void multiply_keys(Scores& scores, Tile<2 * kDims> keys) const {
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      uint32_t q[4];
+      if constexpr (kHoldsQueries) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) q[i] = queries[step][i];
+      } else {
+        load_queries(q, step);
+      }
+#pragma unroll
+      for (int n = 0; n < kKeys / 16; ++n) {
+        uint32_t r[4];
+        ptx::ldmatrix_x4(r,
+                         keys.at(16 * n + lane % 8 + lane / 16 * 8, 32 * step + lane / 8 % 2 * 16));
+        ptx::mma_bf16(scores[2 * n], q, {r[0], r[1]});
+        ptx::mma_bf16(scores[2 * n + 1], q, {r[2], r[3]});
+      }
+    }
+  }
+
+  /// Sets what the rows don't see of the keys from first_key on.
+  __device__ __forceinline__ void mask(Scores& x, int first_key, float value) const {
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (first_key + 8 * n + lane % 4 * 2 + i % 2 >= limit[i / 2]) x[n][i] = value;
+      }
+    }
+  }
+
+  /// Multiplies with the keys' scales, or the values'.
+  __device__ __forceinline__ void multiply_scales(Scores& x, Tile<2 * kDims> tile) const {
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float scale = *tile.after_row(8 * n + lane % 4 * 2 + i);
+        x[n][i] *= scale;
+        x[n][2 + i] *= scale;
+      }
+    }
+  }
+
+  /// Turns scores into weights of the running maximum.
+  __device__ __forceinline__ void weigh(Scores& scores) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      float largest = maximum[j];
+#pragma unroll
+      for (int n = 0; n < kKeys / 8; ++n) {
+        largest = fmaxf(largest, fmaxf(scores[n][2 * j], scores[n][2 * j + 1]));
+      }
+      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
+      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+      const float factor = rescale_factor(maximum[j], largest);
+      maximum[j] = largest;
+      const float base = largest == -INFINITY ? 0.0f : largest;  // a row that sees nothing
+      float weights = 0;
+#pragma unroll
+      for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+        for (int i = 2 * j; i < 2 * j + 2; ++i) {
+          scores[n][i] = exp_approx(scores[n][i] - base);
+          weights += scores[n][i];
+        }
+      }
+      sum[j] = fmaf(sum[j], factor, weights);
+#pragma unroll
+      for (int n = 0; n < kDims / 8; ++n) {
+        out[n][2 * j] *= factor;
+        out[n][2 * j + 1] *= factor;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void add_values(const Scores& weights, Tile<2 * kDims> values) {
+#pragma unroll
+    for (int step = 0; step < kKeys / 16; ++step) {
+      const float(&left)[4] = weights[2 * step];
+      const float(&right)[4] = weights[2 * step + 1];
+      const uint32_t p[4] = {pack_bf16(left[0], left[1]), pack_bf16(left[2], left[3]),
+                             pack_bf16(right[0], right[1]), pack_bf16(right[2], right[3])};
+#pragma unroll
+      for (int n = 0; n < kDims / 16; ++n) {
+        uint32_t r[4];
+        ptx::ldmatrix_x4_trans(r, values.at(16 * step + lane % 16, 32 * n + lane / 16 * 16));
+        ptx::mma_bf16(out[2 * n], p, {r[0], r[1]});
+        ptx::mma_bf16(out[2 * n + 1], p, {r[2], r[3]});
+      }
+    }
+  }
+
+  /// One step over the keys from first_key on.
+  __device__ __forceinline__ void attend(const StepReader<kDims, kType>& reader, int step) {
+    const int first_key = step * kKeys;
+    const bool masks = first_key + kKeys > min(limit[0], limit[1]);
+    Scores scores = {};
+    multiply_keys(scores, reader.tile_of(0, step));
+    if constexpr (kHasScales<kType>) multiply_scales(scores, reader.tile_of(0, step));
+    if (masks) mask(scores, first_key, -INFINITY);
+    weigh(scores);
+    if constexpr (kHasScales<kType>) {
+      multiply_scales(scores, reader.tile_of(1, step));
+      if (masks) mask(scores, first_key, 0);  // the scale may be NaN
+    }
+    add_values(scores, reader.tile_of(1, step));
+  }
+};
+
+/// Requests the tile's queries; rows that it doesn't have are zeros.
+template <int kDims>
+__device__ __forceinline__ void copy_queries(Tile<2 * kDims> to, const AttentionArgs& args,
+                                             const bf16* queries, int num_rows) {
+  constexpr int kRowUnits = kDims / 8;
+#pragma unroll 4
+  for (int i = 0; i < kPrefillTileRows * kRowUnits / kThreads; ++i) {
+    const int row = (i * kThreads + static_cast<int>(threadIdx.x)) / kRowUnits;
+    const int unit = (i * kThreads + static_cast<int>(threadIdx.x)) % kRowUnits;
+    const bool reads = row < num_rows && unit * 8 < args.head_dim;
+    const int64_t from =
+        reads ? static_cast<int64_t>(row) * args.num_heads * args.head_dim + unit * 8 : 0;
+    ptx::cp_async_16(to.at(row, 16 * unit), queries + from, reads ? 16 : 0);
+  }
+}
+
+template <int kDims, KvType kType>
+__global__ void __launch_bounds__(kThreads)
+    prefill_attention_kernel(AttentionArgs args, const bf16* queries, int first_row,
+                             const AttentionTile* tiles) {
+  using Tiles = Shared<kDims, kType>;
+  LLM_DYN_SHARED(Tiles, shared);
+  ptx::let_successor_start();
+  ptx::wait_for_predecessor();
+  const AttentionTile tile = tiles[gridDim.y - 1 - blockIdx.y];
+  const int head = static_cast<int>(blockIdx.x);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+
+  Attention<kDims, kType> attention;
+  attention.query_tile = {shared->queries};
+  attention.first_row = 16 * warp;
+  attention.lane = lane;
+  // The last row that isn't padding sees most.
+  int end = 0;
+  for (int row = lane; row < tile.num_rows; row += 32) {
+    end = max(end, row_limit(args, tile.first_row + row));
+  }
+  end = __reduce_max_sync(kAllLanes, end);
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int row = 16 * warp + lane / 4 + 8 * j;
+    attention.limit[j] = row < tile.num_rows ? row_limit(args, tile.first_row + row) : 0;
+  }
+  const int warp_end = __reduce_max_sync(kAllLanes, max(attention.limit[0], attention.limit[1]));
+
+  const int64_t query_row = tile.first_row - first_row;
+  copy_queries<kDims>(attention.query_tile, args,
+                      queries + (query_row * args.num_heads + head) * args.head_dim, tile.num_rows);
+  StepReader<kDims, kType> reader(args, *shared, tile, head / (args.num_heads / args.num_kv_heads),
+                                  end);
+  const int num_steps = (end + Tiles::kKeys - 1) / Tiles::kKeys;
+  reader.begin(0);
+  reader.finish(0);
+  __syncthreads();
+  attention.hold_queries();
+  for (int step = 0; step < num_steps; ++step) {
+    if (step + 1 < num_steps) reader.begin(step + 1);
+    if (step * Tiles::kKeys < warp_end) attention.attend(reader, step);
+    if (step + 1 < num_steps) reader.finish(step + 1);
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int row = 16 * warp + lane / 4 + 8 * j;
+    float sum = attention.sum[j];
+    sum += __shfl_xor_sync(kAllLanes, sum, 1);
+    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    if (row >= tile.num_rows) continue;
+    const float scale = sum == 0 ? 0.0f : 1.0f / sum;
+    bf16* to = args.out +
+               (static_cast<int64_t>(tile.first_row + row) * args.num_heads + head) * args.head_dim;
+#pragma unroll
+    for (int n = 0; n < kDims / 8; ++n) {
+      if (8 * n >= args.head_dim) break;
+      // Never -0, which a step that the row doesn't see would turn into 0.
+      *reinterpret_cast<uint32_t*>(to + 8 * n + lane % 4 * 2) =
+          pack_bf16(fmaf(attention.out[n][2 * j], scale, 0.0f),
+                    fmaf(attention.out[n][2 * j + 1], scale, 0.0f));
+    }
+  }
+}
+
+template <KvType kType>
+void launch_append(const AttentionArgs& args, bf16* queries, int first_row, int num_rows,
+                   cudaStream_t stream) {
+  const int heads = 2 * args.num_kv_heads + (queries == nullptr ? 0 : args.num_heads);
+  LaunchConfig config;
+  config.grid =
+      dim3(static_cast<unsigned>(num_rows), static_cast<unsigned>((heads + kWarps - 1) / kWarps));
+  config.block = kThreads;
+  config.stream = stream;
+  config.overlaps_predecessor = true;
+  LLM_LAUNCH(config, (kv_append_kernel<kType>), args, queries, first_row,
+             query_scale(args.head_dim));
+}
+
+struct PrefillTiles {
+  const AttentionTile* data;
+  int count;
+};
+
+template <int kDims, KvType kType>
+void launch_prefill(const AttentionArgs& args, const bf16* queries, int first_row,
+                    PrefillTiles tiles, cudaStream_t stream) {
+  LaunchConfig config;
+  config.grid = dim3(static_cast<unsigned>(args.num_heads), static_cast<unsigned>(tiles.count));
+  config.block = kThreads;
+  config.shared_bytes = sizeof(Shared<kDims, kType>);
+  config.stream = stream;
+  config.overlaps_predecessor = true;
+  LLM_LAUNCH(config, (prefill_attention_kernel<kDims, kType>), args, queries, first_row,
+             tiles.data);
+}
+
+}  // namespace
+
+void launch_kv_append(const AttentionArgs& args, bf16* queries, int first_row, int num_rows,
+                      cudaStream_t stream) {
+  check_shape(args, "launch_kv_append: heads or head_dim");
+  if (num_rows <= 0) return;
+  switch (args.kv_type) {
+    case KvType::kBF16:
+      return launch_append<KvType::kBF16>(args, queries, first_row, num_rows, stream);
+    case KvType::kF8E4M3:
+      return launch_append<KvType::kF8E4M3>(args, queries, first_row, num_rows, stream);
+    case KvType::kI8:
+      return launch_append<KvType::kI8>(args, queries, first_row, num_rows, stream);
+  }
+}
+
+void launch_prefill_attention(const AttentionArgs& args, const bf16* queries, int first_row,
+                              const AttentionTile* tiles, int num_tiles, cudaStream_t stream) {
+  check_shape(args, "launch_prefill_attention: heads or head_dim");
+  if (num_tiles <= 0) return;
+  if (num_tiles > kMaxGridYZ) {
+    check_cuda(cudaErrorInvalidValue, "launch_prefill_attention: num_tiles");
+  }
+  for_instance(args, [&](auto dims, auto type) {
+    launch_prefill<dims.value, type.value>(args, queries, first_row, {tiles, num_tiles}, stream);
+  });
+}
+
+}  // namespace llm
