@@ -497,7 +497,7 @@ __device__ __forceinline__ void store_result(const AttentionArgs& args, const Wo
 }
 
 template <int kDims, KvType kType>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     decode_attention_kernel(AttentionArgs args, DecodeAttention decode, Partials partials,
                             float scale) {
   using Tiles = Shared<kDims, kType>;

@@ -28,7 +28,7 @@ constexpr int kThreads = 32 * kWarps;
 // ---- Append ----
 
 template <KvType kType>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     kv_append_kernel(AttentionArgs args, bf16* queries, int first_row, float scale) {
   ptx::let_successor_start();
   ptx::wait_for_predecessor();
@@ -76,21 +76,20 @@ struct Shared {
   alignas(128) std::byte tiles[2][2][kKeys * Tile<kRowBytes>::kPitch];
 };
 
-/// Fetches the steps' keys and values; all threads together.
+/// Fetches the steps' keys (plane 0) and values (plane 1); all threads together.
 template <int kDims, KvType kType>
 struct StepReader {
   using Tiles = Shared<kDims, kType>;
   static constexpr int kKeys = kStepKeys<kDims>;
   static constexpr int kRowUnits = kDims * kElementBytes<kType> / 16;  // of 16 bytes, in the cache
   static constexpr int kUnits = kKeys * kRowUnits / kThreads;          // of one thread
-  static constexpr int kHeld = kHasScales<kType> ? kUnits : 1;
 
   const AttentionArgs& args;
   Tiles& shared;
   const int32_t* block_table;
   int kv_head;
-  int end;               // keys from here on are zeros
-  uint4 held[2][kHeld];  // 8-bit elements and a scale on their way
+  int end;                                     // keys from here on are zeros
+  uint4 held[kHasScales<kType> ? kUnits : 1];  // 8-bit elements and a scale on their way
   float held_scale;
 
   __device__ __forceinline__ StepReader(const AttentionArgs& args, Tiles& shared,
@@ -101,66 +100,72 @@ struct StepReader {
         kv_head(kv_head),
         end(end) {}
 
-  __device__ __forceinline__ Tile<Tiles::kRowBytes> tile_of(int plane, int step) const {
-    return {shared.tiles[plane][step % 2]};
+  __device__ __forceinline__ int num_steps() const { return (end + kKeys - 1) / kKeys; }
+  template <int kPlane>
+  __device__ __forceinline__ Tile<Tiles::kRowBytes> tile_of(int step) const {
+    return {shared.tiles[kPlane][step % 2]};
   }
+
+  /// Requests a step, if there is one.
+  template <int kPlane>
   __device__ __forceinline__ void begin(int step) {
+    if (step >= num_steps()) return;
+    const std::byte* cache = kPlane == 0 ? args.k_cache : args.v_cache;
     const int row_bytes = cache_dims(args.head_dim) * kElementBytes<kType>;
-#pragma unroll
+    // What is held must have its registers by name; of copies, some at a time save registers.
+#pragma unroll(kHasScales<kType> ? kUnits : 2)
     for (int i = 0; i < kUnits; ++i) {
-      const int row = (i * kThreads + static_cast<int>(threadIdx.x)) / kRowUnits;
-      const int unit = (i * kThreads + static_cast<int>(threadIdx.x)) % kRowUnits;
+      const int row = row_of(i);
       const int key = step * kKeys + row;
-      const bool reads = key < end && unit * 16 < row_bytes;
-      const int64_t from = reads ? head_of(key) + key % kKvBlockSize * row_bytes + unit * 16 : 0;
-#pragma unroll
-      for (int plane = 0; plane < 2; ++plane) {
-        const std::byte* cache = (plane == 0 ? args.k_cache : args.v_cache) + from;
-        if constexpr (kHasScales<kType>) {
-          held[plane][i] = reads ? *reinterpret_cast<const uint4*>(cache) : uint4{0, 0, 0, 0};
-        } else {
-          ptx::cp_async_16(tile_of(plane, step).at(row, 16 * unit), cache, reads ? 16 : 0);
-        }
+      const bool reads = key < end && unit_of(i) * 16 < row_bytes;
+      const std::byte* from = cache;
+      if (reads) from += head_of(key) + key % kKvBlockSize * row_bytes + unit_of(i) * 16;
+      if constexpr (kHasScales<kType>) {
+        held[i] = reads ? *reinterpret_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+      } else {
+        ptx::cp_async_16(tile_of<kPlane>(step).at(row, 16 * unit_of(i)), from, reads ? 16 : 0);
       }
     }
     if constexpr (kHasScales<kType>) {
-      const int plane = static_cast<int>(threadIdx.x) / kKeys;
-      const int key = step * kKeys + static_cast<int>(threadIdx.x) % kKeys;
+      const int key = step * kKeys + static_cast<int>(threadIdx.x);
       held_scale = 0;
-      if (plane < 2 && key < end) {
-        const std::byte* head = (plane == 0 ? args.k_cache : args.v_cache) + head_of(key);
-        held_scale =
-            reinterpret_cast<const float*>(head + kKvBlockSize * row_bytes)[key % kKvBlockSize];
+      if (static_cast<int>(threadIdx.x) < kKeys && key < end) {
+        const std::byte* scales = cache + head_of(key) + kKvBlockSize * row_bytes;
+        held_scale = reinterpret_cast<const float*>(scales)[key % kKvBlockSize];
       }
     } else {
       ptx::cp_async_commit();
     }
   }
 
-  /// After it and a barrier, the step is in shared memory.
+  /// After it and a barrier, both planes of the step are in shared memory.
+  template <int kPlane>
   __device__ __forceinline__ void finish(int step) {
-    ptx::cp_async_wait<0>();
+    if (step >= num_steps()) return;
     if constexpr (kHasScales<kType>) {
+      const Tile<Tiles::kRowBytes> tile = tile_of<kPlane>(step);
 #pragma unroll
       for (int i = 0; i < kUnits; ++i) {
-        const int row = (i * kThreads + static_cast<int>(threadIdx.x)) / kRowUnits;
-        const int unit = (i * kThreads + static_cast<int>(threadIdx.x)) % kRowUnits;
-#pragma unroll
-        for (int plane = 0; plane < 2; ++plane) {
-          const Tile<Tiles::kRowBytes> tile = tile_of(plane, step);
-          const uint4 x = held[plane][i];
-          *reinterpret_cast<uint4*>(tile.at(row, 32 * unit)) = widen_8(x.x, x.y);
-          *reinterpret_cast<uint4*>(tile.at(row, 32 * unit + 16)) = widen_8(x.z, x.w);
-        }
+        const uint4 x = held[i];
+        uint4* to = reinterpret_cast<uint4*>(tile.at(row_of(i), 32 * unit_of(i)));
+        to[0] = widen_8(x.x, x.y);
+        to[1] = widen_8(x.z, x.w);
       }
-      const int plane = static_cast<int>(threadIdx.x) / kKeys;
-      if (plane < 2) {
-        *tile_of(plane, step).after_row(static_cast<int>(threadIdx.x) % kKeys) = held_scale;
+      if (static_cast<int>(threadIdx.x) < kKeys) {
+        *tile.after_row(static_cast<int>(threadIdx.x)) = held_scale;
       }
+    } else if constexpr (kPlane == 1) {
+      ptx::cp_async_wait<0>();
     }
   }
 
  private:
+  __device__ __forceinline__ static int row_of(int i) {
+    return (i * kThreads + static_cast<int>(threadIdx.x)) / kRowUnits;
+  }
+  __device__ __forceinline__ static int unit_of(int i) {
+    return (i * kThreads + static_cast<int>(threadIdx.x)) % kRowUnits;
+  }
   /// Where the KV head of the key's block begins in a plane.
   __device__ __forceinline__ int64_t head_of(int key) const {
     return block_table[key / kKvBlockSize] * args.block_bytes + kv_head * args.head_bytes;
@@ -180,7 +185,7 @@ struct Attention {
   static constexpr bool kHoldsQueries = kDims <= 128;  // else they are read anew in every step
   using Scores = float[kKeys / 8][4];
 
-  Tile<2 * kDims> query_tile;
+  Tile<2 * kDims> query_tile{};
   int first_row;  // of the tile, the warp's first
   int lane;
   uint32_t queries[kHoldsQueries ? kSteps : 1][4];
@@ -293,20 +298,24 @@ struct Attention {
     }
   }
 
-  /// One step over the keys from first_key on.
-  __device__ __forceinline__ void attend(const StepReader<kDims, kType>& reader, int step) {
-    const int first_key = step * kKeys;
-    const bool masks = first_key + kKeys > min(limit[0], limit[1]);
-    Scores scores = {};
-    multiply_keys(scores, reader.tile_of(0, step));
-    if constexpr (kHasScales<kType>) multiply_scales(scores, reader.tile_of(0, step));
-    if (masks) mask(scores, first_key, -INFINITY);
+  /// A step: scores of its keys, -inf where a row doesn't see one; then their weights and values.
+  __device__ __forceinline__ void score(Scores& scores, const StepReader<kDims, kType>& reader,
+                                        int step) const {
+    multiply_keys(scores, reader.template tile_of<0>(step));
+    if constexpr (kHasScales<kType>) multiply_scales(scores, reader.template tile_of<0>(step));
+    if (masks(step)) mask(scores, step * kKeys, -INFINITY);
+  }
+  __device__ __forceinline__ void add(Scores& scores, const StepReader<kDims, kType>& reader,
+                                      int step) {
     weigh(scores);
     if constexpr (kHasScales<kType>) {
-      multiply_scales(scores, reader.tile_of(1, step));
-      if (masks) mask(scores, first_key, 0);  // the scale may be NaN
+      multiply_scales(scores, reader.template tile_of<1>(step));
+      if (masks(step)) mask(scores, step * kKeys, 0);  // the scale may be NaN
     }
-    add_values(scores, reader.tile_of(1, step));
+    add_values(scores, reader.template tile_of<1>(step));
+  }
+  __device__ __forceinline__ bool masks(int step) const {
+    return (step + 1) * kKeys > min(limit[0], limit[1]);
   }
 };
 
@@ -327,7 +336,7 @@ __device__ __forceinline__ void copy_queries(Tile<2 * kDims> to, const Attention
 }
 
 template <int kDims, KvType kType>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     prefill_attention_kernel(AttentionArgs args, const bf16* queries, int first_row,
                              const AttentionTile* tiles) {
   using Tiles = Shared<kDims, kType>;
@@ -361,15 +370,22 @@ __global__ void __launch_bounds__(kThreads)
                       queries + (query_row * args.num_heads + head) * args.head_dim, tile.num_rows);
   StepReader<kDims, kType> reader(args, *shared, tile, head / (args.num_heads / args.num_kv_heads),
                                   end);
-  const int num_steps = (end + Tiles::kKeys - 1) / Tiles::kKeys;
-  reader.begin(0);
-  reader.finish(0);
+  reader.template begin<0>(0);
+  reader.template finish<0>(0);
+  reader.template begin<1>(0);
+  reader.template finish<1>(0);
+  ptx::cp_async_wait<0>();
   __syncthreads();
   attention.hold_queries();
-  for (int step = 0; step < num_steps; ++step) {
-    if (step + 1 < num_steps) reader.begin(step + 1);
-    if (step * Tiles::kKeys < warp_end) attention.attend(reader, step);
-    if (step + 1 < num_steps) reader.finish(step + 1);
+  for (int step = 0; step < reader.num_steps(); ++step) {
+    const bool sees = step * Tiles::kKeys < warp_end;
+    typename Attention<kDims, kType>::Scores scores = {};
+    reader.template begin<0>(step + 1);
+    if (sees) attention.score(scores, reader, step);
+    reader.template finish<0>(step + 1);
+    reader.template begin<1>(step + 1);
+    if (sees) attention.add(scores, reader, step);
+    reader.template finish<1>(step + 1);
     __syncthreads();
   }
 
