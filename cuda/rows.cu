@@ -108,6 +108,11 @@ bool check_rows(const char* launcher, int num_rows, int width, int multiple) {
 
 }  // namespace
 
+cudaError_t kernel_image_status() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(embed_kernel));
+}
+
 void launch_embed(float* hidden, const bf16* table, const int32_t* ids, int num_tokens, int width,
                   cudaStream_t stream) {
   if (!check_rows("launch_embed: width", num_tokens, width, 8)) return;
