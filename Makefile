@@ -68,8 +68,8 @@ AVX512_FLAGS += $(if $(findstring clang,$(CXX)),,-Wno-uninitialized -Wno-maybe-u
 %_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
 %_avx512bf16.o: ISA_FLAGS = $(AVX512_FLAGS) -mavx512bf16
 # -lineinfo: profilers and compute-sanitizer name lines.
-NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. -Isrc -MMD -MP \
-  -Xptxas -warn-spills,-warn-lmem-usage,-warn-double-usage \
+NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. -Isrc -MMD -MP -Xfatbin -compress-all \
+  -Xptxas -v,-warn-spills,-warn-lmem-usage,-warn-double-usage \
   $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 comma := ,
 space := $(subst ,, )
@@ -149,7 +149,9 @@ $(BUILD)/cuda.stamp: force
 	@echo '$(CUDA_ARCHS)' | cmp -s - $@ || echo '$(CUDA_ARCHS)' > $@
 $(BUILD)/cuda/%.o: cuda/%.cu Makefile
 	@mkdir -p $(@D)
-	$(Q)$(if $(V),,echo "NVCC $<" &&) $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) -c -o $@ $<
+	$(Q)$(if $(V),,echo "NVCC $<" &&) $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) -c -o $@ $< 2>$(@:.o=.ptxas) \
+	  || { cat $(@:.o=.ptxas); false; }
+	@! grep -E 'warning' $(@:.o=.ptxas)
 
 compile_emu = $(Q)$(if $(V),,echo "EMU $<" &&) mkdir -p $(@D) && \
   $(CXX) -x c++ $(ALL_CXXFLAGS) $(EMU_FLAGS) -c -o $@ $<
