@@ -52,8 +52,8 @@ TEST_CASE("cuda rows: rms_norm") {
       const std::vector<int32_t> indices = {3, 1, 1, 0, 2, 3};
       std::vector<Approx> expected;
       for (const int32_t row : indices) {
-        for (const Approx& y : expected_norm(&hidden[size_t(row) * width], weight.data(), width,
-                                             1e-6f)) {
+        for (const Approx& y :
+             expected_norm(&hidden[size_t(row) * width], weight.data(), width, 1e-6f)) {
           expected.push_back(y);
         }
       }
