@@ -333,6 +333,7 @@ __device__ __forceinline__ void copy_queries(Tile<2 * kDims> to, const Attention
         reads ? static_cast<int64_t>(row) * args.num_heads * args.head_dim + unit * 8 : 0;
     ptx::cp_async_16(to.at(row, 16 * unit), queries + from, reads ? 16 : 0);
   }
+  ptx::cp_async_commit();
 }
 
 template <int kDims, KvType kType>
