@@ -77,7 +77,8 @@ CudaSystem find_cuda() {
   if (cudaDriverGetVersion(&driver_version) != cudaSuccess) driver_version = 0;
   if (driver_version > 0) system.driver = version_text(driver_version);
   int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaError_t status = cudaGetDeviceCount(&count);
+  if (driver_version / 1000 < CUDART_VERSION / 1000) status = cudaErrorInsufficientDriver;
   if (status != cudaSuccess || count == 0) {
     system.problem = no_device_problem(status, driver_version);
     return system;

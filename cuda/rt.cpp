@@ -10,11 +10,12 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
   if (status == cudaErrorMemoryAllocation) {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
-    if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
-      fail("out of GPU memory: {} of {} MiB are free ({}, {}:{})", free_bytes >> 20,
-           total_bytes >> 20, call, file, line);
-    }
-    fail("out of GPU memory ({}, {}:{})", call, file, line);
+    const bool known = cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess;
+    fail(
+        "out of GPU memory{}: lower --ctx, --max-num-seqs or --batch, give --kv-dtype fp8 or int8, "
+        "or use --device cpu ({}, {}:{})",
+        known ? fmt::format(": {} of {} MiB are free", free_bytes >> 20, total_bytes >> 20) : "",
+        call, file, line);
   }
   fail("GPU error in {}: {} ({}, {}:{})", call, cudaGetErrorString(status),
        cudaGetErrorName(status), file, line);

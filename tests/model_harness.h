@@ -1,13 +1,15 @@
-// A model folder ready to run on the CPU backend, for tests that compare logits.
+// A model folder ready to run, for tests that compare logits.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda.h"
 #include "base/cpu_info.h"
 #include "base/thread_pool.h"
 #include "model/decoder.h"
@@ -24,7 +26,8 @@ class RunningModel {
     int threads = 2;
     ActDType act = ActDType::kF32;
     DType kv_dtype = DType::kF32;
-    int64_t capacity = 1024;  // tokens
+    int64_t capacity = 1024;               // tokens
+    std::optional<CudaOptions> cuda = {};  // on a GPU; then BF16 activations
   };
   RunningModel(const std::filesystem::path& model_dir, const Options& options);
 
@@ -38,8 +41,9 @@ class RunningModel {
   const ModelConfig& config() const { return decoder_->config(); }
 
  private:
-  /// Appends the rows to the sequence of `length` tokens; wanted: logits of which of them.
-  Tensor step(std::span<const int32_t> ids, int64_t length, std::span<const int32_t> wanted);
+  /// Appends the rows to the sequence of `length` tokens; wanted: logits of which of them. A single
+  /// row after others decodes.
+  ConstTensor step(std::span<const int32_t> ids, int64_t length, std::span<const int32_t> wanted);
 
   ThreadPool pool_;
   std::unique_ptr<Backend> backend_;

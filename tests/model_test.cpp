@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "golden_model.h"
+#include "model_fixtures.h"
 #include "model_harness.h"
 #include "test_data.h"
 
@@ -17,77 +18,6 @@ namespace llm {
 namespace {
 
 using Json = nlohmann::json;
-
-// Those with plain weights and no experts.
-const char* const kPlainFixtures[] = {
-    "llama-bf16",
-    "qwen2-bf16",
-    "qwen3-bf16-hd128-oldcfg",
-    "qwen3-bf16-sharded3",
-    "qwen3-bf16-tied",
-    "qwen3-bf16-tied-dup-head",
-    "qwen3-bf16-yarn",
-    "qwen3-bf16-yarn-oldcfg",
-    "qwen3-f32",
-};
-
-Json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  REQUIRE_MESSAGE(file.good(), path.string());
-  return Json::parse(file);
-}
-
-struct Difference {
-  double max = 0;
-  double mean = 0;
-};
-
-Difference difference(const Logits& got, const Logits& expected) {
-  REQUIRE(got.size() == expected.size());
-  Difference d;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double delta = std::abs(double{got[i]} - double{expected[i]});
-    REQUIRE(!std::isnan(delta));
-    d.max = std::max(d.max, delta);
-    d.mean += delta / static_cast<double>(got.size());
-  }
-  return d;
-}
-
-double range(const Logits& logits) {
-  const auto [low, high] = std::minmax_element(logits.begin(), logits.end());
-  return double{*high} - double{*low};
-}
-
-struct Fixture {
-  std::vector<int32_t> ids;
-  std::vector<int32_t> greedy;
-  Logits logits;
-  double bf16_max;
-  double bf16_mean;
-};
-
-Fixture read_fixture(const std::filesystem::path& dir) {
-  const Json json = read_json(dir / "expected.json");
-  Fixture f;
-  f.ids = json["input_ids"].get<std::vector<int32_t>>();
-  f.greedy = json["greedy"].get<std::vector<int32_t>>();
-  for (const Json& row : json["logits"]) {
-    for (const Json& value : row) f.logits.push_back(value.get<float>());
-  }
-  f.bf16_max = json["bf16_forward"]["max_abs_diff"].get<double>();
-  f.bf16_mean = json["bf16_forward"]["mean_abs_diff"].get<double>();
-  return f;
-}
-
-Logits at_positions(const Logits& all, const std::vector<int64_t>& positions, size_t width) {
-  Logits some;
-  for (int64_t p : positions) {
-    const auto row = all.begin() + p * static_cast<int64_t>(width);
-    some.insert(some.end(), row, row + static_cast<int64_t>(width));
-  }
-  return some;
-}
 
 }  // namespace
 
@@ -185,7 +115,7 @@ TEST_CASE("prefill at once, token by token and in any split give the same bits")
 TEST_CASE("SmolLM2-135M: reference logits of prose, greedy chats") {
   LLM_SKIP_WITHOUT_DATA("SmolLM2 reference");
   LLM_SKIP_WITHOUT_SMOLLM2("SmolLM2 logits and chats");
-  const Json json = read_json(shared_data() / "goldens" / "smollm2.json");
+  const Json json = Json::parse(file_text(shared_data() / "goldens" / "smollm2.json"));
   RunningModel model(smollm2_dir(), {});
   const auto ids = json["ids"].get<std::vector<int32_t>>();
   const Logits logits = model.logits(ids);

@@ -54,20 +54,20 @@ class DeviceArray {
 
 #ifdef LLM_CUDA_EMU
 
-struct Schedule {
+struct EmulatedSchedule {
   std::string name;
   emu::Settings settings;
 };
 
 /// Forward and reverse, each with late and early copies, and three random orders. The first is
 /// strict, the second has lazy streams.
-std::vector<Schedule> all_schedules();
+std::vector<EmulatedSchedule> all_schedules();
 
 /// Calls run() once for each schedule and requires that the emulator finds nothing wrong in it, and
 /// that all device memory is given back.
 template <typename Run>
 void for_each_schedule(Run run) {
-  for (const Schedule& schedule : all_schedules()) {
+  for (const EmulatedSchedule& schedule : all_schedules()) {
     CAPTURE(schedule.name);
     emu::Session session(schedule.settings);
     run();

@@ -2,9 +2,9 @@
 
 namespace llm {
 
-std::vector<Schedule> all_schedules() {
+std::vector<EmulatedSchedule> all_schedules() {
   using emu::Order;
-  std::vector<Schedule> all{
+  std::vector<EmulatedSchedule> all{
       {"forward, late copies", {.order = Order::kForward, .strict = true}},
       {"reverse, early copies",
        {.order = Order::kReverse, .late_copies = false, .lazy_streams = true}},

@@ -1,0 +1,50 @@
+// The shared fixtures with plain weights, and how far logits are apart.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "model_harness.h"
+
+namespace llm {
+
+/// Those with plain weights and no experts.
+inline constexpr const char* kPlainFixtures[] = {
+    "llama-bf16",
+    "qwen2-bf16",
+    "qwen3-bf16-hd128-oldcfg",
+    "qwen3-bf16-sharded3",
+    "qwen3-bf16-tied",
+    "qwen3-bf16-tied-dup-head",
+    "qwen3-bf16-yarn",
+    "qwen3-bf16-yarn-oldcfg",
+    "qwen3-f32",
+};
+
+/// What the reference library made of one.
+struct Fixture {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> greedy;
+  Logits logits;
+  double bf16_max;  // how far its own BF16 run is off
+  double bf16_mean;
+};
+
+Fixture read_fixture(const std::filesystem::path& dir);
+
+struct Difference {
+  double max = 0;
+  double mean = 0;
+};
+
+/// Requires equal sizes and no NaN.
+Difference difference(const Logits& got, const Logits& expected);
+
+/// Largest less smallest.
+double range(const Logits& logits);
+
+/// The rows of these positions.
+Logits at_positions(const Logits& all, const std::vector<int64_t>& positions, size_t width);
+
+}  // namespace llm
