@@ -94,6 +94,7 @@ ifneq ($(CUDA_INCLUDE),)
 EMU_OBJECTS := $(filter-out %/cublaslt_api.o,$(call emu_objects,cuda/*.cu cuda/*.cpp cuda/emu/*.cpp))
 EMU_TEST_OBJECTS := $(call emu_objects,tests/cuda/*.cu tests/cuda/*.cpp)
 EMU_LDLIBS := -lboost_context
+EMU_BINARY := $(BUILD)/llm_emu
 else
 TEST_OBJECTS += $(BUILD)/tests/cuda/absent/cuda_absent_test.o
 endif
@@ -181,8 +182,8 @@ chat: all
 	@$(BUILD)/llm chat
 
 test: setup
-	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm $(BUILD)/llm_tests
-	@LLM_BINARY=$(BUILD)/llm $(BUILD)/llm_tests
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm $(BUILD)/llm_tests $(EMU_BINARY)
+	@LLM_BINARY=$(BUILD)/llm LLM_EMU_BINARY=$(EMU_BINARY) $(BUILD)/llm_tests
 
 lint: setup
 	@BUILD=$(BUILD) scripts/lint.sh

@@ -178,6 +178,18 @@ TEST_CASE("cuda: the built-in model answers as on the CPU, in mixed batches") {
   }
 }
 
+TEST_CASE("cuda: the order of threads, of copies and of work on streams changes nothing") {
+  std::vector<Ids> prompts = tiny_prompts(16);
+  prompts.resize(2);
+  std::vector<Answer> first;
+  for_each_schedule([&] {
+    TinyModel gpu(Device::kCuda);
+    const std::vector<Answer> answers = gpu.run(prompts, 4, {});
+    if (first.empty()) first = answers;
+    check_same_bits(answers, first);
+  });
+}
+
 TEST_CASE("cuda: decoding rows give the same bits in any company, with and without guesses") {
   const std::vector<Ids> prompts = tiny_prompts(12);
   TinyModel gpu(Device::kCuda);
