@@ -123,6 +123,14 @@ $(BUILD)/llm: LDLIBS += $(CUDA_LDLIBS)
 $(BUILD)/llm: $(LLM_OBJECTS)
 	$(LINK)
 
+# The tests of kernels and models on a real GPU (scripts/gpu_check.sh). What looks into the emulator
+# stays out.
+GPU_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/gpu/%.o,$(filter-out $(addprefix tests/cuda/,emu_% \
+  proof_% schedules% cuda_errors_% cuda_cli_%),$(wildcard tests/cuda/*.cpp)))
+$(BUILD)/llm_gpu_tests: LDLIBS += $(CUDA_LDLIBS)
+$(BUILD)/llm_gpu_tests: $(filter-out $(BUILD)/src/main.o,$(LLM_OBJECTS)) $(TEST_OBJECTS) $(GPU_TEST_OBJECTS)
+	$(LINK)
+
 # The program on an emulated GPU: slow, for tests and rehearsals.
 $(BUILD)/llm_emu: LDLIBS += $(EMU_LDLIBS)
 $(BUILD)/llm_emu: $(EMU_LIB_OBJECTS) $(BUILD)/src/main.o
@@ -143,7 +151,11 @@ $(BUILD)/%.o: %.cpp Makefile
 
 $(TEST_OBJECTS) $(EMU_TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 
-$(CUDA_OBJECTS): ALL_CXXFLAGS += -I. -isystem $(CUDA_INCLUDE)
+$(CUDA_OBJECTS) $(GPU_TEST_OBJECTS): ALL_CXXFLAGS += -I. -isystem $(CUDA_INCLUDE)
+$(GPU_TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
+$(BUILD)/gpu/%.o: %.cpp Makefile
+	@mkdir -p $(@D)
+	$(Q)$(if $(V),,echo "CXX $<" &&) $(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
 $(CUDA_OBJECTS): $(BUILD)/cuda.stamp
 $(BUILD)/cuda.stamp: force
 	@mkdir -p $(@D)
@@ -237,5 +249,5 @@ clean:
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
--include $(wildcard $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMU_OBJECTS:.o=.d) \
+-include $(wildcard $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) $(GPU_TEST_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMU_OBJECTS:.o=.d) \
   $(EMU_TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d) $(TIMING).d)

@@ -34,6 +34,7 @@ declare -A below=(
   [text]="base"
   [quant]="base"
   [backend]="quant base"
+  [cuda]="backend quant base"
   [model]="backend quant base io"
   [engine]="model backend quant base io text"
   [cli]="engine model backend quant base io text"
@@ -41,9 +42,11 @@ declare -A below=(
 )
 layers() {
   local line file from to
-  grep -nE '^#include "[a-z_]+/' -r src --include='*.h' --include='*.cpp' | while IFS= read -r line; do
+  grep -nE '^#include "[a-z_]+/' -r src cuda --include='*.h' --include='*.cpp' --include='*.cu' \
+    --include='*.cuh' | while IFS= read -r line; do
     file=${line%%:*}
-    from=$(cut -d/ -f2 <<<"$file")
+    from=${file#src/}
+    from=${from%%/*}
     to=$(sed -E 's|.*#include "([a-z_]+)/.*|\1|' <<<"$line")
     [ -n "${below[$from]+known}" ] || echo "  $file: folder $from has no place in scripts/lint.sh"
     [[ $to = "$from" || " ${below[$from]-} " = *" $to "* ]] || echo "  $line"
@@ -109,6 +112,19 @@ weak_symbols() {
 have nm "kernels keep their code to themselves" &&
   { make --no-print-directory -s -j"$(nproc)" BUILD="$build" "$build/llm" || failed=1; } &&
   report "kernels keep their code to themselves" "$(weak_symbols)"
+
+# ---- CUDA kernels ----
+# Another nvcc gives other registers: only the table's own is compared.
+if [ -e "$build/cuda/rows.ptxas" ]; then
+  table=tests/cuda/kernel_resources.txt
+  resources=$(scripts/kernel_resources.sh "$build")
+  if [ "$(head -1 <<<"$resources")" = "$(head -1 $table)" ]; then
+    report "registers and shared memory of kernels are as in $table" \
+      "$(diff $table - <<<"$resources" | sed 's/^/  /')"
+  else
+    echo "lint: registers and shared memory of kernels: skipped ($(head -1 $table | cut -c3-) made the table)"
+  fi
+fi
 
 if [ $failed = 0 ]; then echo "lint: passed"; else echo "lint: FAILED"; fi
 exit $failed

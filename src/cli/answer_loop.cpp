@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/progress_line.h"
 #include "cli/counted.h"
 #include "cli/output.h"
 #include "cli/terminal_text.h"
@@ -15,27 +16,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
-
-/// A long prefill's progress, on a terminal only.
-class PrefillProgress {
- public:
-  explicit PrefillProgress(bool show) : on_(show && stderr_is_terminal()) {}
-
-  void show(const Sequence& sequence) {
-    if (!on_ || !sequence.in_prefill()) return;
-    write_stderr(
-        fmt::format("\rprompt {}/{} ", sequence.num_cached_tokens(), sequence.prompt_length()));
-    shown_ = true;
-  }
-  void clear() {
-    if (shown_) write_stderr(fmt::format("\r{:40}\r", ""));
-    shown_ = false;
-  }
-
- private:
-  bool on_;
-  bool shown_ = false;
-};
 
 }  // namespace
 
@@ -156,7 +136,7 @@ RunResult AnswerCollector::finish() {
 
 RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequence,
                      AnswerStream& answer, AnswerPrinter& printer, const AnswerRun& run) {
-  PrefillProgress progress(run.show_progress);
+  ProgressLine progress(run.show_progress);
   AnswerCollector collector(sequence, answer, printer, run);
   bool interrupted = false;
   while (!sequence->finished()) {
@@ -166,8 +146,12 @@ RunResult run_answer(Engine& engine, const std::shared_ptr<const Sequence>& sequ
       break;
     }
     engine.step();
-    progress.show(*sequence);
-    if (!sequence->in_prefill()) progress.clear();
+    if (sequence->in_prefill()) {
+      progress.show(
+          fmt::format("prompt {}/{}", sequence->num_cached_tokens(), sequence->prompt_length()));
+    } else {
+      progress.clear();
+    }
     if (collector.take()) engine.finish(*sequence, collector.own_reason());
   }
   progress.clear();

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/machine_speed.h"
 #include "base/cpu_info.h"
+#include "base/progress_line.h"
 #include "base/size_text.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
@@ -98,15 +99,6 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
   refuse_beyond(plan, plan_context(request, files.config, log));
 }
 
-void show_progress(int64_t done, int64_t all) {
-  if (!stderr_is_terminal()) return;
-  if (done < all) {
-    write_stderr(fmt::format("\rrepetition {}/{} ", done + 1, all));
-  } else {
-    write_stderr(fmt::format("\r{:30}\r", ""));
-  }
-}
-
 EngineOptions engine_options(const BenchOptions& options, const BenchPlan& plan) {
   const int64_t block = options.engine.tokens_per_block();
   const int64_t blocks = plan.batch * ((plan.context() + block - 1) / block);
@@ -130,10 +122,14 @@ BenchReport run_one(const BenchOptions& options, const BenchPlan& plan, const Mo
   report.computes = model.backend().computes();
   report.draft = options.engine.draft.value_or("");
   report.has_draft_stages = !report.draft.empty() && report.draft != "ngram";
-  const bool quiet = options.common.quiet;
+  ProgressLine progress(!options.common.quiet);
   report.result = run_bench(*engine, model.backend(), plan, files.config.vocab_size,
-                            [quiet](int64_t done, int64_t all) {
-                              if (!quiet) show_progress(done, all);
+                            [&progress](int64_t done, int64_t all) {
+                              if (done < all) {
+                                progress.show(fmt::format("repetition {}/{}", done + 1, all));
+                              } else {
+                                progress.clear();
+                              }
                             });
   return report;
 }

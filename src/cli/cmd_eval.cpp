@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/progress_line.h"
 #include "cli/chat_prompt.h"
 #include "cli/commands.h"
 #include "cli/counted.h"
@@ -136,33 +137,25 @@ Windows plan_windows(const EvalOptions& options, const ModelFiles& files,
   return windows;
 }
 
-/// On a terminal: how far the evaluation is.
+/// How far the evaluation is.
 class Progress {
  public:
-  Progress(bool show, int64_t all) : show_(show && stderr_is_terminal()), all_(all) {}
-  ~Progress() {
-    if (shown_) write_stderr(fmt::format("\r{:50}\r", ""));
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  Progress(bool wanted, int64_t all) : line_(wanted), all_(all) {}
 
   void show(int64_t done) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    if (!show_ || done == 0 || seconds < shown_at_ + 0.5) return;
+    if (done == 0 || seconds < shown_at_ + 0.5) return;
     shown_at_ = seconds;
-    shown_ = true;
     const double rate = static_cast<double>(done) / seconds;
-    write_stderr(
-        fmt::format("\r{:50}", fmt::format("{}/{} tokens, {:.0f} tok/s, {:.0f} s left", done, all_,
-                                           rate, static_cast<double>(all_ - done) / rate)));
+    line_.show(fmt::format("{}/{} tokens, {:.0f} tok/s, {:.0f} s left", done, all_, rate,
+                           static_cast<double>(all_ - done) / rate));
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool show_;
+  ProgressLine line_;
   int64_t all_;
-  bool shown_ = false;
   double shown_at_ = 0;
   Clock::time_point start_ = Clock::now();
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/progress_line.h"
 #include "base/size_text.h"
 #include "cli/answer_loop.h"
 #include "cli/chat_signals.h"
@@ -55,6 +56,7 @@ class JsonlRun {
         output_(options.out, *options.jsonl, options.resume),
         printer_({.content = false}),
         info_(info_of(model.backend(), engine.options().kv_dtype, seed)),
+        progress_(!options.common.quiet),
         log_(log) {}
 
   ExitCode run() {
@@ -66,7 +68,7 @@ class JsonlRun {
       show_progress();
       if (jobs_.empty() && input_ended_ && lines_.empty()) break;
     }
-    clear_progress();
+    progress_.clear();
     report();
     if (interrupted_) return ExitCode::kInterrupted;
     return num_errors_ + output_.num_errors_before() > 0 ? ExitCode::kFailed : ExitCode::kOk;
@@ -186,7 +188,7 @@ class JsonlRun {
   bool drain() {
     if (interrupted_) return false;
     interrupted_ = true;
-    clear_progress();
+    progress_.clear();
     log_.info("interrupted: finishing what runs, then stopping (again: at once); --resume goes on");
     while (!jobs_.empty() && !jobs_.back().line && !started(jobs_.back())) {
       engine_.finish(*jobs_.back().sequence, FinishReason::kStop);
@@ -202,11 +204,10 @@ class JsonlRun {
   }
 
   void show_progress() {
-    if (options_.common.quiet || !stderr_is_terminal()) return;
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     if (seconds < shown_at_ + 0.5) return;
     shown_at_ = seconds;
-    std::string text = fmt::format("\r{} answered, {:.0f} tok/s", num_written_,
+    std::string text = fmt::format("{} answered, {:.0f} tok/s", num_written_,
                                    static_cast<double>(num_tokens_) / seconds);
     const double done = static_cast<double>(bytes_read_) *
                         static_cast<double>(num_written_ + num_skipped_) /
@@ -215,13 +216,7 @@ class JsonlRun {
     if (done > 0 && all > done) {
       text += fmt::format(", {:.0f} s left", seconds * (all - done) / done);
     }
-    write_stderr(fmt::format("{:50}", text));
-    progress_shown_ = true;
-  }
-
-  void clear_progress() {
-    if (progress_shown_) write_stderr(fmt::format("\r{:60}\r", ""));
-    progress_shown_ = false;
+    progress_.show(text);
   }
 
   void report() const {
@@ -251,6 +246,7 @@ class JsonlRun {
   JsonlOutput output_;
   AnswerPrinter printer_;
   RunInfo info_;
+  ProgressLine progress_;
   const Log& log_;
   std::optional<ChatSignals> signals_;  // while there is something to finish
 
@@ -260,7 +256,6 @@ class JsonlRun {
   bool input_ended_ = false;
   bool warned_of_utf8_ = false;
   bool interrupted_ = false;
-  bool progress_shown_ = false;
   double shown_at_ = 0;
   int64_t num_lines_ = 0;
   int64_t bytes_read_ = 0;

@@ -9,6 +9,7 @@
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/progress_line.h"
 #include "base/size_text.h"
 #include "engine/memory.h"
 #include "io/json.h"
@@ -159,6 +160,13 @@ DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, D
   return load_weights(files.config, std::move(checkpoint), log);
 }
 
+void place_with_progress(DecoderWeights& weights, Backend& backend, const Log& log) {
+  ProgressLine line(log.verbosity() != Verbosity::kQuiet);
+  place_weights(weights, backend, [&](int64_t bytes) {
+    line.show(fmt::format("loading {} of {}", size_text(bytes), size_text(weights.bytes)));
+  });
+}
+
 std::unique_ptr<Backend> make_backend(ThreadPool& pool, const DeviceChoice& device) {
   switch (device.device) {
     case Device::kShape:
@@ -256,7 +264,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, const ModelChoice& choice,
   pool_ = std::make_unique<ThreadPool>(device_ == Device::kShape ? 1 : static_cast<int>(threads));
   backend_ = make_backend(*pool_, device);
   DecoderWeights weights = weights_for(files, choice, device_, weights_seed, *pool_, log);
-  place_weights(weights, *backend_);
+  place_with_progress(weights, *backend_, log);
   decoder_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
 }
 
@@ -272,7 +280,7 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
            files.config.max_position_embeddings);
   }
   DecoderWeights weights = weights_for(files, choice, device_, 0, *pool_, log);
-  place_weights(weights, *backend_);
+  place_with_progress(weights, *backend_, log);
   draft_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
   return *draft_;
 }

@@ -81,9 +81,13 @@ DecoderWeights assemble_weights(const ModelConfig& config, WeightSource& source)
   return Assembler(config, source).run();
 }
 
-void place_weights(DecoderWeights& weights, Backend& backend) {
+void place_weights(DecoderWeights& weights, Backend& backend,
+                   const std::function<void(int64_t)>& progress) {
   if (!backend.copies_weights()) return;
+  int64_t done = 0;
   const auto release = [&](const ConstTensor& host) {
+    done += host.bytes();
+    if (progress) progress(done);
     if (weights.mapped) release_mapped_pages(host.data, host.bytes());
   };
   const auto place = [&](Linear& linear) {

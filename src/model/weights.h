@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -43,7 +44,9 @@ struct DecoderWeights {
 
 /// Puts every tensor where the backend's operations read it. Where it copies them, the host's pages
 /// are given back as it goes, and the storage at the end.
-void place_weights(DecoderWeights& weights, Backend& backend);
+/// `progress` hears how many bytes are done.
+void place_weights(DecoderWeights& weights, Backend& backend,
+                   const std::function<void(int64_t bytes)>& progress = nullptr);
 
 /// Maps a checkpoint's tensors to the slots. Weights stay where they are in the mapped files; norms
 /// and biases are widened to float32. Refuses (exit code 2) a missing tensor, and a name, dtype or
