@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -59,6 +60,7 @@ void BlockRunner::begin_block(int64_t block) {
     thread.exited = false;
     thread.copies.reset(settings_->late_copies);
     thread.waits_in = nullptr;
+    thread.waited_for_predecessor = false;
     ready_.insert(rank);
   }
   warps_.assign((num_threads_ + kWarpSize - 1) / kWarpSize, {.alive = kFullMask, .waiting = 0});
@@ -70,6 +72,7 @@ void BlockRunner::begin_block(int64_t block) {
   barrier_ = {};
   report_.reset();
   arena_.begin_block();
+  if (observer_ != nullptr) observer_->begin_block(block, arena_);
 }
 
 std::optional<std::string> BlockRunner::run(int64_t block) {
@@ -204,6 +207,7 @@ void BlockRunner::open_barrier_if_all_arrived() {
   barrier_.result = {.num_true = barrier_.num_true, .all = barrier_.num_true == barrier_.arrived};
   barrier_.arrived = 0;
   barrier_.num_true = 0;
+  if (observer_ != nullptr) observer_->sync_block();
   for (int i = 0; i < num_threads_; ++i) {
     if (!threads_[i].exited) wake(threads_[i]);
   }
@@ -233,12 +237,21 @@ void BlockRunner::warp_collective(const char* name, uint32_t mask, void* operand
     wait(thread);
     return;
   }
-  if (combine != nullptr) combine(operands(thread));
+  if (combine != nullptr) {
+    combine(operands(thread));
+  } else if (observer_ != nullptr) {
+    observer_->sync_warp(mask);
+  }
   warp.waiting &= ~mask;
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     wake(lane_of(thread, __builtin_ctz(rest)));
   }
   run_first_ready(thread);
+}
+
+void BlockRunner::thread_fence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (observer_ != nullptr) observer_->fence();
 }
 
 /// Whether all lanes of the thread's mask wait in the same call.
@@ -331,6 +344,12 @@ void require_shared(const void* p, size_t bytes, const char* name, Place place) 
               place);
 }
 
+void note_read(const void* p, size_t bytes, Place place) {
+  if (Observer* const o = runner->observer_or_null(); o != nullptr) o->read(p, bytes, place);
+}
+
+void thread_fence() { runner->thread_fence(); }
+
 void yield_thread(Place place) { runner->yield(place); }
 
 void fail_thread(const std::string& what, Place place) { runner->fail(what, place); }
@@ -342,10 +361,20 @@ void start_async_copy(void* shared, const void* global, int bytes, Place place) 
     fail_thread(fmt::format("cp.async from {} to {}: not 16-byte aligned", global, shared), place);
   }
   require_shared(shared, 16, "cp.async", place);
-  runner->copies().start(shared, global, bytes);
+  runner->copies().start(shared, global, bytes, place);
+  if (Observer* const o = runner->observer_or_null(); o != nullptr) {
+    o->read(global, static_cast<size_t>(bytes), place);
+    o->write(shared, 16, place);
+  }
 }
 
 void commit_async_copies() { runner->copies().commit(); }
-void wait_async_copies(int pending) { runner->copies().wait(pending); }
+
+void wait_async_copies(int pending) {
+  Observer* const o = runner->observer_or_null();
+  runner->copies().wait(pending, [o](void* shared, Place place) {
+    if (o != nullptr) o->write(shared, 16, place);
+  });
+}
 
 }  // namespace llm::emu

@@ -9,6 +9,7 @@
 #include "cuda/emu/async_copies.h"
 #include "cuda/emu/fiber.h"
 #include "cuda/emu/kernel_launch.h"
+#include "cuda/emu/observer.h"
 #include "cuda/emu/schedule.h"
 #include "cuda/emu/shared_arena.h"
 
@@ -16,7 +17,7 @@ namespace llm::emu {
 
 class BlockRunner {
  public:
-  BlockRunner() = default;
+  BlockRunner() : observer_(observer()) {}
   BlockRunner(const BlockRunner&) = delete;
   BlockRunner& operator=(const BlockRunner&) = delete;
 
@@ -34,12 +35,13 @@ class BlockRunner {
   void yield(Place place);
   [[noreturn]] void fail(const std::string& what, Place place);
   SharedArena& arena() { return arena_; }
-  AsyncCopies& copies() { return static_cast<Thread*>(self)->copies; }
+  AsyncCopies& copies() { return current().copies; }
+  Observer* observer_or_null() const { return observer_; }
+  void thread_fence();
 
  private:
   struct Thread : KernelThread {
-    int index = 0;  // in the block
-    int rank = 0;   // in the schedule
+    int rank = 0;  // in the schedule
     bool started = false;
     bool exited = false;
     Context context;
@@ -85,6 +87,7 @@ class BlockRunner {
   std::string place_of_block() const;
   std::string deadlock() const;
 
+  Observer* const observer_;
   const KernelLaunch* launch_ = nullptr;
   const Settings* settings_ = nullptr;
   BlockShape shape_;

@@ -18,7 +18,13 @@ cudaError_t Device::begin_call(const char* function) {
     const auto error = failing->second.find(count);
     if (error != failing->second.end()) return error->second;
   }
-  return sticky_error_;
+  return cudaSuccess;
+}
+
+cudaError_t Device::end_call(cudaError_t error) {
+  if (error == cudaSuccess) error = sticky_error_;
+  if (error != cudaSuccess) last_error_ = error;
+  return error;
 }
 
 cudaError_t Device::last_error(bool clear) {
@@ -55,12 +61,11 @@ void Device::run_kernel(const KernelLaunch& launch) {
   if (sticky_error_ != cudaSuccess) return;
   ++counters_.launches[launch.name];
   touch_memory([&] {
-    std::optional<std::string> wrong = executor_.run(launch, settings_);
-    if (!wrong) {
-      wrong = memory_.overrun();
-      if (wrong) wrong = fmt::format("kernel {}: memory was written {}", launch.name, *wrong);
+    std::vector<std::string> wrong = executor_.run(launch, settings_);
+    if (const std::optional<std::string> overrun = memory_.overrun()) {
+      wrong.push_back(fmt::format("kernel {}: memory was written {}", launch.name, *overrun));
     }
-    if (wrong) report(cudaErrorLaunchFailure, *wrong);
+    for (const std::string& what : wrong) report(cudaErrorLaunchFailure, what);
   });
 }
 

@@ -62,10 +62,18 @@ class Device {
   cudaError_t call(const char* function, Body body) {
     const std::lock_guard lock(mutex_);
     cudaError_t error = begin_call(function);
-    if (error == cudaSuccess) error = body();
     if (error == cudaSuccess) error = sticky_error_;
-    if (error != cudaSuccess) last_error_ = error;
-    return error;
+    if (error == cudaSuccess) error = body();
+    return end_call(error);
+  }
+  /// The same for functions that give something back: after an error that sticks, they do it and
+  /// return that error.
+  template <typename Body>
+  cudaError_t call_release(const char* function, Body body) {
+    const std::lock_guard lock(mutex_);
+    cudaError_t error = begin_call(function);
+    if (error == cudaSuccess) error = body();
+    return end_call(error);
   }
 
   cudaError_t last_error(bool clear);
@@ -120,6 +128,7 @@ class Device {
 
  private:
   cudaError_t begin_call(const char* function);
+  cudaError_t end_call(cudaError_t error);
 
   std::mutex mutex_;
   Settings settings_;

@@ -68,7 +68,8 @@ bool DeviceMemory::free(void* p) {
   const auto found = allocations_.find(static_cast<std::byte*>(p));
   if (found == allocations_.end()) return false;
   const Allocation& allocation = found->second;
-  std::memset(allocation.data, kFill, allocation.bytes);
+  unpoison(allocation.data, reserved(allocation.bytes));
+  std::memset(allocation.data, kFill, reserved(allocation.bytes));
   poison(allocation.data, reserved(allocation.bytes));
   used_bytes_ -= allocation.bytes;
   allocations_.erase(found);

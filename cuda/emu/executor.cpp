@@ -13,24 +13,30 @@ void Executor::use_workers(int count) {
   }
 }
 
-std::optional<std::string> Executor::run(const KernelLaunch& launch, const Settings& settings) {
-  use_workers(settings.workers > 0 ? settings.workers : allowed_threads());
+std::vector<std::string> Executor::run(const KernelLaunch& launch, const Settings& settings) {
+  Observer* const watching = observer();
+  const int wanted = settings.workers > 0 ? settings.workers : allowed_threads();
+  use_workers(watching != nullptr ? 1 : wanted);
+  if (watching != nullptr) watching->begin_launch(launch);
   for (const auto& runner : runners_) runner->begin_launch(launch, settings);
 
   const auto num_blocks =
       static_cast<int64_t>(launch.grid.x) * launch.grid.y * static_cast<int64_t>(launch.grid.z);
   const std::vector<int64_t> order = block_order(settings, num_blocks);
   std::mutex mutex;
-  std::optional<std::string> report;
+  std::vector<std::string> reports;
   std::atomic<bool> failed = false;
   workers_->parallel_for(num_blocks, [&](int64_t i, int worker) {
     if (failed) return;
     std::optional<std::string> wrong = runners_[worker]->run(order[i]);
     if (!wrong) return;
     const std::lock_guard lock(mutex);
-    if (!failed.exchange(true)) report = std::move(wrong);
+    if (!failed.exchange(true)) reports.push_back(std::move(*wrong));
   });
-  return report;
+  if (watching != nullptr) {
+    for (std::string& wrong : watching->end_launch()) reports.push_back(std::move(wrong));
+  }
+  return reports;
 }
 
 }  // namespace llm::emu

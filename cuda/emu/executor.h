@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +12,8 @@ namespace llm::emu {
 
 class Executor {
  public:
-  /// Runs all blocks to their end; returns what was wrong in the first that failed, if any.
-  std::optional<std::string> run(const KernelLaunch& launch, const Settings& settings);
+  /// Runs all blocks, up to the first that fails; returns what was wrong.
+  std::vector<std::string> run(const KernelLaunch& launch, const Settings& settings);
 
  private:
   void use_workers(int count);

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "cuda/emu/thread.h"
 
 namespace llm::emu {
 
 struct KernelLaunch {
-  const char* name = nullptr;
+  std::string name;
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;

@@ -2,6 +2,7 @@
 // Included by cuda/rt.h, which has LaunchConfig and check_cuda().
 #pragma once
 
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -10,13 +11,19 @@
 
 namespace llm {
 
+/// The name as LLM_LAUNCH has it, "(gemm_kernel<64>)", without the parentheses.
+inline std::string kernel_name(std::string name) {
+  if (name.starts_with('(') && name.ends_with(')')) name = name.substr(1, name.size() - 2);
+  return name;
+}
+
 /// Queues the kernel; arguments are converted to its parameters. Throws as check_cuda().
 template <typename... Params, typename... Args>
 void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& config,
             Args&&... args) {
   std::tuple<std::remove_cv_t<Params>...> values(static_cast<Params>(args)...);
   emu::KernelLaunch launch{
-      name,
+      kernel_name(name),
       config.grid,
       config.block,
       config.shared_bytes,

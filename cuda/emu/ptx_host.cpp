@@ -106,6 +106,7 @@ void ldmatrix(const char* name, uint32_t (&r)[4], const void* row, emu::Combine 
     emu::fail_thread(fmt::format("{}: row at {} isn't 16-byte aligned", name, row), place);
   }
   emu::require_shared(row, 16, name, place);
+  emu::note_read(row, 16, place);
   LdmatrixOperand operand{r, row};
   emu::warp_collective(name, kFullMask, &operand, combine, place);
 }

@@ -89,14 +89,14 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return device().call("cudaGraphDestroy", [&]() -> cudaError_t {
+  return device().call_release("cudaGraphDestroy", [&]() -> cudaError_t {
     delete graph;
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return device().call("cudaGraphExecDestroy", [&]() -> cudaError_t {
+  return device().call_release("cudaGraphExecDestroy", [&]() -> cudaError_t {
     delete exec;
     return cudaSuccess;
   });

@@ -1,6 +1,8 @@
 // Launches of kernels and of host functions.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "cuda/emu/device.h"
 
 using llm::emu::device;
@@ -44,9 +46,9 @@ cudaError_t llm::emu::queue_launch(KernelLaunch launch, cudaStream_t stream) {
       return device().refuse_call(cudaErrorInvalidConfiguration,
                                   fmt::format("kernel {}: {}", launch.name, wrong));
     }
-    const char* const name = launch.name;
-    return device().submit(stream,
-                           {name, [launch = std::move(launch)] { device().run_kernel(launch); }});
+    std::string name = launch.name;
+    return device().submit(
+        stream, {std::move(name), [launch = std::move(launch)] { device().run_kernel(launch); }});
   });
 }
 

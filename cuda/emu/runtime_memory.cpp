@@ -130,7 +130,7 @@ cudaError_t cudaMallocAsync(void** out, size_t bytes, cudaStream_t) {
 }
 
 cudaError_t cudaFree(void* p) {
-  return device().call("cudaFree", [&] {
+  return device().call_release("cudaFree", [&] {
     if (const cudaError_t error = device().refuse_in_capture(); error != cudaSuccess) return error;
     device().finish_all();
     return release(p);
@@ -152,7 +152,7 @@ cudaError_t cudaMallocHost(void** out, size_t bytes) {
 }
 
 cudaError_t cudaFreeHost(void* p) {
-  return device().call("cudaFreeHost", [&]() -> cudaError_t {
+  return device().call_release("cudaFreeHost", [&]() -> cudaError_t {
     if (p == nullptr) return cudaSuccess;
     device().finish_all();
     if (!device().remove_pinned(p)) return cudaErrorInvalidValue;
@@ -170,7 +170,7 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaHostUnregister(void* p) {
-  return device().call("cudaHostUnregister", [&] {
+  return device().call_release("cudaHostUnregister", [&] {
     device().finish_all();
     return device().remove_pinned(p) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
   });

@@ -48,7 +48,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int)
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return device().call("cudaStreamDestroy", [&] {
+  return device().call_release("cudaStreamDestroy", [&] {
     return device().destroy_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
   });
 }
@@ -101,7 +101,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return device().call("cudaEventDestroy", [&]() -> cudaError_t {
+  return device().call_release("cudaEventDestroy", [&]() -> cudaError_t {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     delete event;
     return cudaSuccess;

@@ -32,8 +32,10 @@ struct BlockShape {
 /// The part of a CUDA thread's state that its code reads.
 struct KernelThread {
   uint3 thread_index{};
+  int index = 0;  // in the block, x running fastest
   int lane = 0;
   const BlockShape* block = nullptr;
+  bool waited_for_predecessor = false;  // in this launch
 };
 
 /// The CUDA thread that runs on this operating-system thread; null outside kernels. Fibers of a
@@ -83,7 +85,13 @@ void* dynamic_shared();
 /// Fails the thread unless [p, p + bytes) lies in one of the block's shared arrays.
 void require_shared(const void* p, size_t bytes, const char* name, Place place);
 
+/// Tells the race build of a read that the emulator makes for the thread.
+void note_read(const void* p, size_t bytes, Place place);
+
 // ---- Others ----
+
+/// Makes the accesses before it visible to other blocks before those after it.
+void thread_fence();
 
 /// Lets other threads run: for loops that wait for a value.
 void yield_thread(Place place);

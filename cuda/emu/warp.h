@@ -89,9 +89,9 @@ inline void __syncwarp(unsigned mask = llm::emu::kFullMask, llm::emu::Place plac
   llm::emu::warp_collective("__syncwarp", mask, nullptr, nullptr, place);
 }
 
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() { llm::emu::thread_fence(); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_system() { llm::emu::thread_fence(); }
 
 // ---- Shuffles: a value of the named lane, or the caller's own where that lies outside ----
 
