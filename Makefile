@@ -2,6 +2,7 @@
 # make test       build, run every test
 # make lint       house rules        make format   clang-format in place
 # make asan       tests with address and undefined-behaviour checks
+# make race       kernels' tests with every unordered pair of accesses reported (g++)
 # make fuzz       hostile inputs for every reader, FUZZ_SECONDS=60 each (needs clang)
 # make dist       build/llm-VERSION-linux-ARCH.tar.gz, which runs from any folder
 # make install PREFIX=/usr/local     make clean    make help
@@ -95,6 +96,9 @@ EMU_OBJECTS := $(filter-out %/cublaslt_api.o,$(call emu_objects,cuda/*.cu cuda/*
 EMU_TEST_OBJECTS := $(call emu_objects,tests/cuda/*.cu tests/cuda/*.cpp)
 EMU_LDLIBS := -lboost_context
 EMU_BINARY := $(BUILD)/llm_emu
+# Kernels and their tests once more, calling the race detector at each access.
+RACE_KERNELS := $(call emu_objects,cuda/*.cu) $(EMU_TEST_OBJECTS)
+RACE_OBJECTS := $(RACE_KERNELS:$(BUILD)/emu/%=$(BUILD)/race/%) $(call emu_objects,cuda/emu/race/*.cpp)
 else
 TEST_OBJECTS += $(BUILD)/tests/cuda/absent/cuda_absent_test.o
 endif
@@ -111,13 +115,14 @@ else
 LLM_OBJECTS := $(OBJECTS)
 endif
 
-.PHONY: all setup chat test lint format asan fuzz fuzz-targets dist install clean help objects
+.PHONY: all setup chat test lint format asan race fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
 
 # For scripts/lint.sh.
-objects: $(OBJECTS) $(TEST_OBJECTS) $(EMU_OBJECTS) $(EMU_TEST_OBJECTS)
+objects: $(OBJECTS) $(TEST_OBJECTS) $(EMU_OBJECTS) $(EMU_TEST_OBJECTS) \
+  $(filter $(BUILD)/emu/%,$(RACE_OBJECTS))
 
 $(BUILD)/llm: LDLIBS += $(CUDA_LDLIBS)
 $(BUILD)/llm: $(LLM_OBJECTS)
@@ -140,6 +145,11 @@ $(BUILD)/llm_tests: LDLIBS += $(EMU_LDLIBS)
 $(BUILD)/llm_tests: $(EMU_LIB_OBJECTS) $(TEST_OBJECTS) $(EMU_TEST_OBJECTS)
 	$(LINK)
 
+$(BUILD)/race_tests: LDLIBS += $(EMU_LDLIBS)
+$(BUILD)/race_tests: $(filter-out $(RACE_KERNELS) %/observer_none.o,$(EMU_LIB_OBJECTS)) \
+  $(filter-out %_test.o,$(TEST_OBJECTS)) $(RACE_OBJECTS)
+	$(LINK)
+
 # For scripts/compare/tokenizer.sh.
 TIMING := $(BUILD)/scripts/compare/tokenizer_speed
 $(TIMING): $(TIMING).o $(LIB_OBJECTS)
@@ -149,7 +159,7 @@ $(BUILD)/%.o: %.cpp Makefile
 	@mkdir -p $(@D)
 	$(Q)$(if $(V),,echo "CXX $<" &&) $(CXX) $(ALL_CXXFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -c -o $@ $<
 
-$(TEST_OBJECTS) $(EMU_TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
+$(TEST_OBJECTS) $(EMU_TEST_OBJECTS) $(RACE_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 
 $(CUDA_OBJECTS) $(GPU_TEST_OBJECTS): ALL_CXXFLAGS += -I. -isystem $(CUDA_INCLUDE)
 $(GPU_TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
@@ -167,10 +177,15 @@ $(BUILD)/cuda/%.o: cuda/%.cu Makefile
 	@! grep -E 'warning' $(@:.o=.ptxas)
 
 compile_emu = $(Q)$(if $(V),,echo "EMU $<" &&) mkdir -p $(@D) && \
-  $(CXX) -x c++ $(ALL_CXXFLAGS) $(EMU_FLAGS) -c -o $@ $<
+  $(CXX) -x c++ $(ALL_CXXFLAGS) $(EMU_FLAGS) $(RACE_FLAGS) -c -o $@ $<
 $(BUILD)/emu/%.o: %.cu Makefile
 	$(compile_emu)
 $(BUILD)/emu/%.o: %.cpp Makefile
+	$(compile_emu)
+$(BUILD)/race/%.o: RACE_FLAGS := -fsanitize=thread -fdebug-prefix-map=$(CURDIR)=.
+$(BUILD)/race/%.o: %.cu Makefile
+	$(compile_emu)
+$(BUILD)/race/%.o: %.cpp Makefile
 	$(compile_emu)
 
 # Files that are part of the program (src/base/embedded.cpp).
@@ -206,6 +221,10 @@ format:
 asan:
 	$(MAKE) BUILD=$(BUILD)/asan CXXFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test
+
+race: setup
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/race_tests
+	@$(BUILD)/race_tests -tc="cuda*"
 
 # The readers and their fuzz targets, built apart with clang (tests/fuzz/).
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))
@@ -249,5 +268,5 @@ clean:
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
 
--include $(wildcard $(OBJECTS:.o=.d) $(CUDA_OBJECTS:.o=.d) $(GPU_TEST_OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(EMU_OBJECTS:.o=.d) \
-  $(EMU_TEST_OBJECTS:.o=.d) $(FUZZ_TARGETS:=.d) $(TIMING).d)
+-include $(patsubst %.o,%.d,$(wildcard $(OBJECTS) $(CUDA_OBJECTS) $(TEST_OBJECTS) $(GPU_TEST_OBJECTS) \
+  $(EMU_OBJECTS) $(EMU_TEST_OBJECTS) $(RACE_OBJECTS) $(FUZZ_TARGETS:=.o) $(TIMING).o))

@@ -68,6 +68,7 @@ void BlockRunner::begin_block(int64_t block) {
     warps_.back().alive = (uint32_t{1} << rest) - 1;
   }
   num_alive_ = num_threads_;
+  waited_for_predecessor_ = false;
   num_yields_ = 0;
   barrier_ = {};
   report_.reset();
@@ -88,6 +89,11 @@ std::optional<std::string> BlockRunner::run(int64_t block) {
   runner = nullptr;
   if (report_) {
     stacks_.reclaim();
+  } else if (launch_->overlaps_predecessor && !waited_for_predecessor_) {
+    report_ = fmt::format(
+        "{}: ended without wait_for_predecessor(), so its successor may start "
+        "before the launch before it is done",
+        place_of_block());
   } else if (const std::optional<std::string> overrun = arena_.overrun()) {
     report_ = fmt::format("{}: shared memory was written {}", place_of_block(), *overrun);
   }
@@ -127,6 +133,7 @@ BlockRunner::Thread* BlockRunner::first_ready() {
 
 void BlockRunner::finish_thread(Thread& thread) {
   thread.exited = true;
+  waited_for_predecessor_ |= thread.waited_for_predecessor;
   ready_.erase(thread.rank);
   --num_alive_;
   Warp& warp = warp_of(thread);

@@ -97,6 +97,7 @@ class BlockRunner {
   ReadySet ready_;
   int num_threads_ = 0;
   int num_alive_ = 0;
+  bool waited_for_predecessor_ = false;  // any thread
   int64_t num_yields_ = 0;
   Barrier barrier_;
   SharedArena arena_;

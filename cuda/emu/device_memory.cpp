@@ -91,6 +91,15 @@ std::optional<DeviceMemory::Allocation> DeviceMemory::find(const void* p) const 
   return allocation;
 }
 
+std::string DeviceMemory::describe(const void* p) const {
+  const auto* const address = static_cast<const std::byte*>(p);
+  auto after = allocations_.upper_bound(const_cast<std::byte*>(address));
+  if (after == allocations_.begin()) return "device memory before all allocations";
+  const Allocation& allocation = (--after)->second;
+  return fmt::format("byte {} of a device allocation of {} bytes", address - allocation.data,
+                     allocation.bytes);
+}
+
 bool DeviceMemory::is_device_address(const void* p) const {
   const auto* const address = static_cast<const std::byte*>(p);
   return address >= mapping_ && address < mapping_ + kMappingBytes;

@@ -13,6 +13,7 @@ struct KernelLaunch {
   dim3 grid;
   dim3 block;
   size_t shared_bytes = 0;
+  bool overlaps_predecessor = false;
   bool cooperative = false;
   unsigned cluster = 1;
   std::function<void()> thread_body;  // one thread's run, the arguments by value

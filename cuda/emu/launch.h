@@ -27,6 +27,7 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& con
       config.grid,
       config.block,
       config.shared_bytes,
+      config.overlaps_predecessor,
       config.cooperative,
       config.cluster,
       [kernel, values = std::move(values)] { std::apply(kernel, values); },

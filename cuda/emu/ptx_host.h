@@ -30,8 +30,8 @@ inline uint4 load_shared_by_blocks(const void* global) { return load_streamed(gl
 /// Exact to float32; subnormal results become 0.
 float exp2_approx(float x);
 
-// The emulator runs launches of a stream one after the other.
-inline void wait_for_predecessor() {}
+/// Launches of a stream run one after the other, but reports tell what needs the wait.
+inline void wait_for_predecessor() { emu::self->waited_for_predecessor = true; }
 inline void let_successor_start() {}
 
 }  // namespace llm::ptx

@@ -1,5 +1,7 @@
 #include "cuda/emu/shared_arena.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -71,11 +73,27 @@ void* SharedArena::array(const void* tag, const char* name, size_t bytes, size_t
   return place(tag, name, bytes, alignment);
 }
 
+bool SharedArena::contains(const void* p) const {
+  const auto* const address = static_cast<const std::byte*>(p);
+  return address >= memory_ && address < memory_ + kArenaBytes;
+}
+
 bool SharedArena::holds(const void* p, size_t bytes) const {
   const auto* const begin = static_cast<const std::byte*>(p);
   return std::any_of(arrays_.begin(), arrays_.end(), [&](const Array& array) {
     return begin >= array.data && begin + bytes <= array.data + array.bytes;
   });
+}
+
+std::string SharedArena::describe(const void* p) const {
+  const auto* const address = static_cast<const std::byte*>(p);
+  const Array* before = nullptr;
+  for (const Array& array : arrays_) {
+    if (array.data <= address) before = &array;
+  }
+  if (before == nullptr) return "shared memory before all arrays";
+  return fmt::format("byte {} of {} ({} bytes)", address - before->data, before->name,
+                     before->bytes);
 }
 
 std::optional<std::string> SharedArena::overrun() const {

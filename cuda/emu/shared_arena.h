@@ -34,8 +34,12 @@ class SharedArena {
 
   /// Bytes of all arrays.
   size_t total_bytes() const { return total_bytes_; }
+  /// Whether p points into shared memory, array or not.
+  bool contains(const void* p) const;
   /// Whether [p, p + bytes) lies in one array.
   bool holds(const void* p, size_t bytes) const;
+  /// Where p points to, e.g. "byte 8 of warp_sums".
+  std::string describe(const void* p) const;
   /// Names an array that was written past its ends, if any was. Not for AddressSanitizer.
   std::optional<std::string> overrun() const;
 

@@ -25,7 +25,7 @@ struct SeededFault {
   Fault fault;
   std::string name;
   Layer layer;
-  const char* report;  // what a report says; null where values are wrong instead
+  const char* report;  // of kReport: what it says
 };
 
 const std::vector<SeededFault>& seeded_faults() {
@@ -36,7 +36,7 @@ const std::vector<SeededFault>& seeded_faults() {
       {make_norm_case, Fault::kGlobalOutOfBounds, "write past device memory", Layer::kReport,
        "memory was written past the end of a device allocation of 2000 bytes"},
       {make_norm_case, Fault::kNonAtomicUpdate, "non-atomic update by blocks", Layer::kRaceBuild,
-       "proof_norm.cu"},
+       nullptr},
       {make_gemm_case, Fault::kMissingBarrier, "missing barrier after a wait", Layer::kValues,
        nullptr},
       {make_gemm_case, Fault::kWeakAsyncWait, "too weak async wait", Layer::kValues, nullptr},
@@ -45,11 +45,10 @@ const std::vector<SeededFault>& seeded_faults() {
        "aren't in one array of shared memory"},
       {make_attention_case, Fault::kMissingWarpSync, "missing warp sync", Layer::kValues, nullptr},
       {make_attention_case, Fault::kShuffleAsWarpSync, "shuffle as warp sync", Layer::kRaceBuild,
-       "proof_attention.cu"},
+       nullptr},
       {make_attention_case, Fault::kNonAtomicUpdate, "non-atomic counter", Layer::kRaceBuild,
-       "proof_attention.cu"},
-      {make_attention_case, Fault::kMissingFence, "missing fence", Layer::kRaceBuild,
-       "proof_attention.cu"},
+       nullptr},
+      {make_attention_case, Fault::kMissingFence, "missing fence", Layer::kRaceBuild, nullptr},
       {make_attention_case, Fault::kFrozenScalar, "frozen scalar in a graph", Layer::kValues,
        nullptr},
   };
@@ -101,10 +100,15 @@ TEST_CASE("cuda proof: every seeded fault is found") {
     INFO(std::string(seeded.make()->name()), ", ", seeded.name, ": wrong values in ",
          findings.wrong_values, ", reports in ", findings.reported, " of ", findings.schedules,
          " schedules");
+    if (emu::has_observer()) {
+      // Values are right by chance, or unknown: the first report ends the launch.
+      CHECK(findings.reported + findings.wrong_values > 0);
+      if (seeded.layer == Layer::kRaceBuild) CHECK(findings.reported == findings.schedules);
+      continue;
+    }
     if (seeded.layer == Layer::kValues) CHECK(findings.wrong_values > 0);
-    if (seeded.layer == Layer::kReport) CHECK(findings.reported == findings.schedules);
-    if (emu::has_observer() && seeded.layer == Layer::kRaceBuild) CHECK(findings.reported > 0);
-    if (seeded.report != nullptr && findings.reported > 0) {
+    if (seeded.layer == Layer::kReport) {
+      CHECK(findings.reported == findings.schedules);
       CHECK(findings.first_report.find(seeded.report) != std::string::npos);
     }
   }

@@ -1,0 +1,95 @@
+// Finds accesses of two threads to the same bytes, one of them a write, that nothing orders.
+//
+// What orders: the same thread; a barrier of the block; __syncwarp() within the warp; a chain of
+// atomics between blocks, where the writer's side passed __threadfence() (its own, or after a
+// barrier that of the thread that does the atomic); the launch before, unless this one overlaps it
+// and hasn't waited. Shuffles, votes and mma order nothing. Atomics don't race with each other.
+// __threadfence_block() counts for nothing.
+//
+// Also reports shared memory that is read before the block writes it, and accesses outside every
+// shared array or device allocation. The order of threads doesn't matter: what isn't ordered is
+// found in any schedule.
+#pragma once
+
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/emu/observer.h"
+#include "cuda/emu/race/access_history.h"
+#include "cuda/emu/race/known_work.h"
+#include "cuda/emu/race/origins.h"
+
+namespace llm::emu {
+
+class RaceDetector : public Observer {
+ public:
+  void begin_launch(const KernelLaunch& launch) override;
+  std::vector<std::string> end_launch() override;
+  void begin_block(int64_t block, const SharedArena& arena) override;
+  void sync_block() override;
+  void sync_warp(uint32_t mask) override;
+  void fence() override;
+  void read(const void* p, size_t bytes, Place place) override {
+    access(p, bytes, Kind::kRead, origins_.of(place));
+  }
+  void write(const void* p, size_t bytes, Place place) override {
+    access(p, bytes, Kind::kWrite, origins_.of(place));
+  }
+
+  // ---- For compiled code (tsan_callbacks.cpp) ----
+
+  enum class Kind { kRead, kWrite, kAtomic };
+  void access(const void* p, size_t bytes, Kind kind, uint32_t origin);
+  /// After an atomic: what it orders.
+  void order_by_atomic(const void* p);
+  const Origins& origins() const { return origins_; }
+
+ private:
+  struct Thread {
+    uint32_t clock = 1;
+    uint32_t known_lanes[kWarpSize] = {};   // clocks of the warp's lanes, through __syncwarp()
+    uint32_t fenced_lanes[kWarpSize] = {};  // the same, at the last fence
+    uint32_t fenced_epoch = 0;              // the barriers before the last fence
+    KnownWork known;                        // of other blocks, since the last barrier
+  };
+
+  bool is_ordered(const Access& before) const;
+  void check_bounds(const void* p, size_t bytes, Kind kind, uint32_t origin, bool is_shared);
+  void check(const Access& before, bool before_writes, const Access& now, Kind kind,
+             uintptr_t address);
+  void access_cell(uintptr_t address, Access now, Kind kind, bool is_shared);
+  void remember_reader(Cell& cell, const Access& now);
+  void report_race(const Access& before, bool before_writes, const Access& now, Kind kind,
+                   uintptr_t address);
+  void report_once(const std::string& what, uint32_t origin, const void* p);
+  std::string place_of(const void* p) const;
+  KnownBlock published_by(const Thread& thread) const;
+
+  AccessHistory history_;
+  Origins origins_;
+  // The launch.
+  std::string kernel_;
+  bool overlaps_predecessor_ = false;
+  uint32_t first_block_ = 1;
+  uint32_t first_block_before_ = 1;  // of the launch before
+  uint32_t num_blocks_ = 0;
+  std::unordered_map<const void*, KnownWork> published_;  // by atomic
+  std::vector<std::string> reports_;
+  std::set<std::tuple<std::string, uint32_t, uint32_t>> seen_;
+  // The block.
+  const SharedArena* arena_ = nullptr;
+  uint32_t block_ = 0;
+  uint32_t epoch_ = 0;
+  std::vector<Thread> threads_;
+  std::vector<uint32_t> fenced_before_barrier_;  // clocks, by thread
+  uint32_t fenced_epoch_ = 0;                    // at the last barrier
+  KnownWork known_;                              // by all threads
+};
+
+/// The race build's observer.
+RaceDetector& race_detector();
+
+}  // namespace llm::emu
