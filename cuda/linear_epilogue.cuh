@@ -29,6 +29,13 @@ struct Params {
   float* partial_sums;  // [groups, slices, columns, rows]
 };
 
+/// The group's first row of W, with gate and up rows of the gate rows. Its kRowTiles tiles are
+/// neighbours, or one of gate and the matching one of up rows.
+template <int kRowTiles>
+__device__ __forceinline__ int first_row(const Params& p, int group) {
+  return group * (p.epilogue == Epilogue::kSiluMul ? 1 : kRowTiles) * kTileRows;
+}
+
 /// The output of row `row` of the group's kRows rows of W and row `column` of x.
 template <int kRows>
 struct Output {
@@ -39,7 +46,7 @@ struct Output {
   __device__ __forceinline__ Output(const Params& p, int group, int row, int column) {
     const bool gated = p.epilogue == Epilogue::kSiluMul;
     const int width = gated ? p.weights.n / 2 : p.weights.n;
-    n = group * (gated ? kTileRows : kRows) + row;
+    n = first_row<kRows / kTileRows>(p, group) + row;
     at = int64_t{column} * width + n;
     inside = n < width && column < p.m && (!gated || row < kTileRows);
   }

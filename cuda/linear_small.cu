@@ -1,5 +1,42 @@
+// Matrix product for few rows: y[m, n] = x[m, k] W[n, k]^T + bias, m <= 64, W read once.
+//
+// Bound by the bytes of W: 2 n k. So W goes straight from memory to registers, 64 KiB or 32 KiB of
+// it on the way per block, and the tensor cores make 1 row of x as cheap as 8.
+//
+// Mapping. W is the A operand (16 rows of W a tile), x the B operand (8 rows of x a tile), of
+// m16n8k16 products. Lane (g = lane / 4, c = lane % 4) loads 16 bytes of rows g and g + 8 of a tile
+// at k = 8 c of a step of 32 k, and the same of row g of x. These 8 values serve two products, four
+// each: both operands see k in the same other order, which changes nothing but the order of sums.
+// So W stays row-major, as cuBLASLt wants it.
+//
+// A block is 8 warps and computes a group of 16 or 32 rows of W, for all rows of x. Warp w sums the
+// chunks w, w + 8, .. of 64 k (a cache line of a row), each in a step of 32 after the other. Then
+// the sums of warps 0 to 7 are added in this order (linear_epilogue.cuh). Where n gives too few
+// blocks, two blocks share a group, each with half of k. All of that depends on (n, k) alone, so
+// that the bits of an output depend on nothing but its rows of x and W: a column of the tensor core
+// doesn't see its neighbours.
+//
+// Registers hold the next 2 to 8 steps of W; a step that is used is replaced by the next pass's, or
+// that of the block's next group. The first pass is requested before the wait for the launch before
+// (which makes x, not W). x comes from L2 or L1; where it is normed on the way (m <= 8), every
+// block norms all rows into shared memory (linear_norm.cuh).
+//
+// Variants <tiles of x, tiles of W>; in flight per block and shared memory in KiB. Registers: 128
+// at most, so that two blocks fit a multiprocessor, or one beside the next launch's.
+//
+//   rows of x   variant  steps ahead  in flight  shared  bytes of x read per byte of W
+//   1 - 8       <1, 1>   8            64         5       1/2
+//               <1, 2>   4            64         9       1/4
+//   9 - 16      <2, 1>   6            48         10      1
+//               <2, 2>   4            64         18      1/2
+//   17 - 32     <4, 1>   4            32         20      2
+//               <4, 2>   2            32         36      1
+//   33 - 64     <8, 2>   2            32         36      2
+//
+// Two tiles of W: gate and up rows for SiLU, or at least 8192 rows. Normed rows take another 2 m k
+// bytes of shared memory, 80 KiB at most.
 #include "cuda/linear_epilogue.cuh"
-#include "cuda/rms_norm.cuh"
+#include "cuda/linear_norm.cuh"
 
 namespace llm {
 namespace {
@@ -19,7 +56,6 @@ constexpr int kMaxSlices = 2;
 constexpr int kManyRows = 8192;  // from here on two row tiles a block still fill a GPU
 constexpr int kBlocksPerMultiprocessor = 2;
 constexpr int kMaxNormedBytes = 80 * 1024;  // shared memory for normed rows
-constexpr int kNormBatch = 4;               // rows whose loads are under way together
 
 /// k of a lane's slot i, from that of slot 0: a warp takes every eighth chunk.
 __host__ __device__ constexpr int slot_k(int i) {
@@ -40,8 +76,6 @@ struct Plan {
   static constexpr bool kManyGroups = kColumnTiles == 1;
 };
 
-__device__ __forceinline__ uint4 zero_vector() { return {0, 0, 0, 0}; }
-
 /// g in the layout of the tensor cores' operands (ptx.cuh).
 __device__ __forceinline__ int lane_row() { return threadIdx.x % kWarpSize / 4; }
 
@@ -58,7 +92,7 @@ struct WeightRows {
   __device__ __forceinline__ WeightRows(const Params& p, int group, int k) {
     const bool gated = p.epilogue == Epilogue::kSiluMul;  // then tile 1 holds the up rows
     const int rows = gated ? p.weights.n / 2 : p.weights.n;
-    const int first = group * (gated ? 1 : kRowTiles) * kTileRows + lane_row();
+    const int first = first_row<kRowTiles>(p, group) + lane_row();
     row = reinterpret_cast<const uint4*>(p.weights.weight + int64_t{first} * p.weights.k + k);
     left = rows - first;
     pitch = p.weights.k / kVector;
@@ -99,7 +133,7 @@ struct OperandRows {
     if constexpr (kNormed) {
       return exists ? *reinterpret_cast<const uint4*>(from) : zero_vector();
     } else {
-      return exists ? ptx::load_shared_by_blocks(from) : zero_vector();
+      return exists ? ptx::load_cached(from) : zero_vector();
     }
   }
 };
@@ -129,40 +163,6 @@ __device__ __forceinline__ void clear(float (&sums)[kRowTiles][kColumnTiles][4])
   }
 }
 
-/// Norms rows [0, m) into shared memory, columns [begin, end) only.
-__device__ __forceinline__ void norm_operand(bf16* to, const Params& p, int begin, int end) {
-  LLM_SHARED(float, warp_sums, [kMaxFusedNormRows][kNormWarps]);
-  const NormedRows& in = p.normed;
-  const int width = p.weights.k;
-  const auto row_of = [&](int r) {
-    return in.hidden + int64_t{in.row_indices ? in.row_indices[r] : r} * width;
-  };
-  for (int first = 0; first < p.m; first += kNormBatch) {
-    const float* rows[kNormBatch];
-    float squares[kNormBatch];
-#pragma unroll
-    for (int r = 0; r < kNormBatch; ++r) rows[r] = row_of(min(first + r, p.m - 1));
-    add_squares(squares, rows, p.m - first, width);
-#pragma unroll
-    for (int r = 0; r < kNormBatch; ++r) {
-      if (first + r >= p.m) break;
-      const float sum = warp_sum(squares[r]);
-      if (threadIdx.x % kWarpSize == 0) warp_sums[first + r][threadIdx.x / kWarpSize] = sum;
-    }
-  }
-  __syncthreads();
-  for (int r = 0; r < p.m; ++r) {
-    const float scale = rms_scale(warp_sums[r], width, in.eps);
-    const float* row = row_of(r);
-    for (int k = begin + 4 * static_cast<int>(threadIdx.x); k < end; k += 4 * kThreads) {
-      *reinterpret_cast<uint2*>(to + r * p.normed_pitch + (k - begin)) =
-          normed(*reinterpret_cast<const float4*>(row + k), scale,
-                 *reinterpret_cast<const float4*>(in.weight + k));
-    }
-  }
-  __syncthreads();
-}
-
 template <int kColumnTiles, int kRowTiles, bool kNormed>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     small_linear_kernel(Params p) {
@@ -186,11 +186,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
 #pragma unroll
   for (int i = 0; i < kDepth; ++i) rows.load(w[i], slot_k(i), first_k + slot_k(i) < end);
 
-  ptx::wait_for_predecessor();
+  if (p.weights.bias && threadIdx.x == 0) {
+    ptx::prefetch_l2(p.weights.bias + first_row<kRowTiles>(p, group));
+  }
   OperandRows<kNormed> operand{p.x, 0, end, p.m, p.weights.k};
   if constexpr (kNormed) {
-    norm_operand(normed_x, p, begin, end);
+    const NormWeights norm_weights(p.normed.weight, begin, end);
+    ptx::wait_for_predecessor();
+    norm_operand(normed_x, p, norm_weights, begin, end);
     operand = {normed_x, begin, end, p.m, p.normed_pitch};
+  } else {
+    ptx::wait_for_predecessor();
   }
   uint4 x[kXDepth > 0 ? kXDepth : 1][kColumnTiles];
   const auto load_x = [&](uint4(&to)[kColumnTiles], int k) {

@@ -90,12 +90,17 @@ __device__ __forceinline__ uint4 load_streamed(const void* global) {
 
 /// 16 bytes that other blocks read too, kept in L1. Like load_streamed() it stays where the program
 /// has it, so that the number of loads under way, and of registers, is the program's choice.
-__device__ __forceinline__ uint4 load_shared_by_blocks(const void* global) {
+__device__ __forceinline__ uint4 load_cached(const void* global) {
   uint4 v;
   asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(global));
   return v;
+}
+
+/// Brings the 128 bytes around an address into L2.
+__device__ __forceinline__ void prefetch_l2(const void* global) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(global));
 }
 
 /// 2^x with a relative error of 2^-22; subnormal results become 0, 2^-inf is 0.

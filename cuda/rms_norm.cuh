@@ -16,27 +16,43 @@ namespace llm {
 inline constexpr int kNormThreads = 256;
 inline constexpr int kNormWarps = kNormThreads / kWarpSize;
 
-/// This thread's share of the squares of rows[r][width], r < num_rows; the others' are 0. The loads
-/// of all rows are under way together.
-template <int kRows>
-__device__ __forceinline__ void add_squares(float (&sums)[kRows], const float* const (&rows)[kRows],
-                                            int num_rows, int width) {
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) sums[r] = 0;
-  for (int i = 4 * static_cast<int>(threadIdx.x); i < width; i += 4 * kNormThreads) {
-    float4 v[kRows];
+/// Writes the warps' sums of squares of rows[0], .. of matrix[.., width], num_rows of them at most
+/// kRows, to warp_sums. The loads of all rows, and of kAhead parts of each, are under way together.
+template <int kRows, int kAhead>
+__device__ __forceinline__ void sum_squares(float (*warp_sums)[kNormWarps], const float* matrix,
+                                            const int (&rows)[kRows], int num_rows, int width) {
+  constexpr int kPart = 4 * kNormThreads;
+  float sums[kRows] = {};
+#pragma unroll 1
+  for (int i = 4 * static_cast<int>(threadIdx.x); i < width; i += kAhead * kPart) {
+    float4 v[kRows][kAhead];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (r < num_rows) v[r] = *reinterpret_cast<const float4*>(rows[r] + i);
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        v[r][j] = {0, 0, 0, 0};  // adds nothing
+        if (r < num_rows && i + j * kPart < width) {
+          v[r][j] =
+              *reinterpret_cast<const float4*>(matrix + int64_t{rows[r]} * width + i + j * kPart);
+        }
+      }
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (r >= num_rows) continue;
-      sums[r] = __fmaf_rn(v[r].x, v[r].x, sums[r]);
-      sums[r] = __fmaf_rn(v[r].y, v[r].y, sums[r]);
-      sums[r] = __fmaf_rn(v[r].z, v[r].z, sums[r]);
-      sums[r] = __fmaf_rn(v[r].w, v[r].w, sums[r]);
+#pragma unroll
+      for (int j = 0; j < kAhead; ++j) {
+        sums[r] = __fmaf_rn(v[r][j].x, v[r][j].x, sums[r]);
+        sums[r] = __fmaf_rn(v[r][j].y, v[r][j].y, sums[r]);
+        sums[r] = __fmaf_rn(v[r][j].z, v[r][j].z, sums[r]);
+        sums[r] = __fmaf_rn(v[r][j].w, v[r][j].w, sums[r]);
+      }
     }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= num_rows) break;
+    const float sum = warp_sum(sums[r]);
+    if (threadIdx.x % kWarpSize == 0) warp_sums[r][threadIdx.x / kWarpSize] = sum;
   }
 }
 

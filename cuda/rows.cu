@@ -42,21 +42,18 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kNormThreads)
     rms_norm_kernel(bf16* out, NormedRows in, int width) {
-  LLM_SHARED(float, warp_sums, [kNormWarps]);
+  LLM_SHARED(float, warp_sums, [1][kNormWarps]);
   ptx::let_successor_start();
   ptx::wait_for_predecessor();
-  const int64_t source = in.row_indices ? in.row_indices[blockIdx.x] : blockIdx.x;
-  const float* const row[1] = {in.hidden + source * width};
+  const int index[1] = {in.row_indices ? in.row_indices[blockIdx.x] : static_cast<int>(blockIdx.x)};
+  const float* row = in.hidden + int64_t{index[0]} * width;
   bf16* to = out + int64_t{blockIdx.x} * width;
 
-  float squares[1];
-  add_squares(squares, row, 1, width);
-  const float sum = warp_sum(squares[0]);
-  if (threadIdx.x % kWarpSize == 0) warp_sums[threadIdx.x / kWarpSize] = sum;
+  sum_squares<1, 4>(warp_sums, in.hidden, index, 1, width);
   __syncthreads();
-  const float scale = rms_scale(warp_sums, width, in.eps);
+  const float scale = rms_scale(warp_sums[0], width, in.eps);
   for (int i = 4 * static_cast<int>(threadIdx.x); i < width; i += 4 * kNormThreads) {
-    const float4 x = *reinterpret_cast<const float4*>(row[0] + i);
+    const float4 x = *reinterpret_cast<const float4*>(row + i);
     const float4 weight = *reinterpret_cast<const float4*>(in.weight + i);
     *reinterpret_cast<uint2*>(to + i) = normed(x, scale, weight);
   }

@@ -25,7 +25,8 @@ void cp_async_wait() {
 }
 
 inline uint4 load_streamed(const void* global) { return *static_cast<const uint4*>(global); }
-inline uint4 load_shared_by_blocks(const void* global) { return load_streamed(global); }
+inline void prefetch_l2(const void*) {}
+inline uint4 load_cached(const void* global) { return load_streamed(global); }
 
 /// Exact to float32; subnormal results become 0.
 float exp2_approx(float x);

@@ -151,7 +151,7 @@ TEST_CASE("cuda small linear: widths of models") {
 
 TEST_CASE("cuda small linear: more row groups than blocks") {
   check_values(Problem(2, 312, 72, true));
-  check_values(Problem(1, 8200, 8, false));
+  check_values(Problem(1, 17000, 8, false));  // on an H200 too
 }
 
 /// All that was computed for one row must be the same for any number of rows, in each epilogue.
