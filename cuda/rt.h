@@ -53,9 +53,6 @@ void check_cuda(cudaError_t status, const char* call, const char* file = __built
 #ifdef __CUDACC__
 namespace llm {
 
-/// Shared memory that a kernel gets without asking for more.
-inline constexpr size_t kDefaultSharedBytes = 48 * 1024;
-
 /// Queues the kernel; arguments are converted to its parameters. Throws as check_cuda().
 template <typename... Params, typename... Args>
 void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& config,
@@ -79,7 +76,8 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& con
     attributes[c.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[c.numAttrs++].val.clusterDim = {config.cluster, 1, 1};
   }
-  if (config.shared_bytes > kDefaultSharedBytes) {
+  if (config.shared_bytes > 0) {
+    // Needed where static and dynamic memory together are more than 48 KiB; harmless elsewhere.
     check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(config.shared_bytes)),
