@@ -255,11 +255,10 @@ int num_slices(const LinearWeights& weights) {
   return row_tiles(weights) <= kMaxSplitTiles && weights.k >= kMinSplitK ? kMaxSlices : 1;
 }
 
-/// The counters at the head of the scratch memory.
-size_t arrivals_bytes(const LinearWeights& weights) {
-  constexpr size_t kAlignment = 256;
-  return ceil_div(row_tiles(weights) * sizeof(unsigned), kAlignment) * kAlignment;
-}
+/// The counters at the head of the scratch memory: as much for all weights, so that the sums of one
+/// launch never lie where another counts.
+constexpr size_t kArrivalsBytes = 512;
+static_assert(kMaxSplitTiles * sizeof(unsigned) <= kArrivalsBytes);
 
 int num_multiprocessors() {
   int device = 0;
@@ -338,7 +337,7 @@ size_t small_linear_scratch_bytes(const LinearWeights& weights) {
   if (slices == 1) return 0;
   // A block with two row tiles may have one that isn't there.
   const size_t tiles = ceil_div(row_tiles(weights), 2) * 2;
-  return arrivals_bytes(weights) + sizeof(float) * slices * tiles * kTileRows * kMaxSmallRows;
+  return kArrivalsBytes + sizeof(float) * slices * tiles * kTileRows * kMaxSmallRows;
 }
 
 void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, int m,
@@ -363,8 +362,7 @@ void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, in
   p.slice_k = ceil_div(ceil_div(weights.k, kChunk), slices) * kChunk;
   p.arrivals = static_cast<unsigned*>(scratch);
   if (slices > 1) {
-    p.partial_sums =
-        reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + arrivals_bytes(weights));
+    p.partial_sums = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + kArrivalsBytes);
   }
   x.x ? launch_plain(p, stream) : launch_normed(p, stream);
 }

@@ -290,6 +290,22 @@ TEST_CASE("cuda small linear: repeated launches on one scratch memory") {
   });
 }
 
+TEST_CASE("cuda small linear: one scratch memory for several weights") {
+  // The second has so many row tiles that its counters lie beyond the first's.
+  const Problem small(64, 16, 1024, false);
+  const Problem wide(1, 1056, 1024, false);
+  OnDevice a(small);
+  OnDevice b(wide);
+  REQUIRE(b.scratch.size() > a.scratch.size());
+  const std::vector<float> alone = run(b, Epilogue::kStore, 0, 1);
+  SmallOperand x;
+  x.x = a.x.data();
+  WatchedOutput<float> out(size_t{64} * 16);
+  launch_small_linear(out.data(), Epilogue::kStore, x, 64, a.weights, b.scratch.data(), nullptr);
+  out.host();
+  CHECK(same_bits(run(b, Epilogue::kStore, 0, 1), alone));
+}
+
 TEST_CASE("cuda small linear: nothing to do, and what can't be served") {
   const LinearWeights weights{nullptr, nullptr, 16, 64};
   const bf16* x = reinterpret_cast<const bf16*>(uintptr_t{256});
