@@ -81,7 +81,7 @@ std::vector<float> run(OnDevice& d, Epilogue epilogue, int first, int m, Norm no
   NormedRows rows = d.normed;
   if (rows.row_indices) {
     rows.row_indices += first;
-  } else {
+  } else if (rows.hidden) {
     rows.hidden += size_t(first) * d.weights.k;
   }
   WatchedOutput<bf16> normed(norm == Norm::kSeparate ? size_t(m) * d.weights.k : 0);
