@@ -197,6 +197,14 @@ __device__ __forceinline__ int row_limit(const AttentionArgs& args, int row) {
   return args.slot_mapping[row] < 0 ? 0 : args.positions[row] + 1;
 }
 
+/// Where a KV head of a block begins in a plane.
+__device__ __forceinline__ uint64_t head_offset(const AttentionArgs& args, int block, int kv_head) {
+  // 32-bit factors, for one instruction.
+  return static_cast<uint64_t>(static_cast<uint32_t>(block)) *
+             static_cast<uint32_t>(args.block_bytes) +
+         static_cast<uint32_t>(kv_head) * static_cast<uint32_t>(args.head_bytes);
+}
+
 /// Where a KV head of a token lies in a plane of the cache.
 template <KvType kType>
 struct CachedToken {
@@ -209,7 +217,7 @@ __device__ __forceinline__ CachedToken<kType> cached_token(const AttentionArgs& 
                                                            std::byte* plane, int slot,
                                                            int kv_head) {
   const int row_bytes = cache_dims(args.head_dim) * kElementBytes<kType>;
-  std::byte* head = plane + slot / kKvBlockSize * args.block_bytes + kv_head * args.head_bytes;
+  std::byte* head = plane + head_offset(args, slot / kKvBlockSize, kv_head);
   const int offset = slot % kKvBlockSize;
   float* scales = reinterpret_cast<float*>(head + kKvBlockSize * row_bytes);
   return {head + offset * row_bytes, scales + offset};

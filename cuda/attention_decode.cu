@@ -51,7 +51,8 @@ struct Partials {
 template <int kDims, KvType kType>
 struct Shared {
   static constexpr int kRowBytes = kDims * kElementBytes<kType>;
-  static constexpr int kTileBytes = kKvBlockSize * Tile<kRowBytes>::kPitch;
+  static constexpr int kPitch = Tile<kRowBytes>::kPitch;
+  static constexpr int kTileBytes = kKvBlockSize * kPitch;
   static constexpr int kStages = kRowBytes <= 256 ? 2 : 1;  // blocks of a warp under way
   static constexpr int kQueryPitch = kDims + 8;             // rows begin at different banks
 
@@ -150,22 +151,31 @@ struct BlockReader {
   template <int kPlane>
   __device__ __forceinline__ void copy_cached(int i) const {
     constexpr int kUnits = Tiles::kRowBytes / 16;
+    constexpr int kRows = 32 / kUnits;  // that the warp copies at once
     const int32_t block = __shfl_sync(kAllLanes, block_ids, i % 32);
     if (i >= num_blocks) return;
-    const Tile<Tiles::kRowBytes> tile = tile_of<kPlane>(i);
-    const int token = token_of(i);
     const int row_bytes = cache_dims(args.head_dim) * kElementBytes<kType>;
-    const std::byte* from = (kPlane == kKeys ? args.k_cache : args.v_cache) +
-                            block * args.block_bytes + work.kv_head * args.head_bytes;
+    const std::byte* from =
+        (kPlane == kKeys ? args.k_cache : args.v_cache) + head_offset(args, block, work.kv_head);
+    const int first_row = lane / kUnits;
+    const int column = lane % kUnits * 16;
+    std::byte* const to = tile_of<kPlane>(i).at(first_row, column);
+    const int bytes = column < row_bytes ? 16 : 0;
+    const std::byte* const lane_from = from + first_row * row_bytes + (bytes == 0 ? 0 : column);
+    if (token_of(i) + kKvBlockSize <= work.cached_end) {
 #pragma unroll
-    for (int j = 0; j < kKvBlockSize * kUnits / 32; ++j) {
-      const int row = (32 * j + lane) / kUnits;
-      const int unit = (32 * j + lane) % kUnits;
-      const bool is_cached = token + row < work.cached_end;
-      if (!is_cached && token + row < work.end) continue;
-      const bool reads = is_cached && unit * 16 < row_bytes;
-      ptx::cp_async_16(tile.at(row, 16 * unit), from + (reads ? row * row_bytes + unit * 16 : 0),
-                       reads ? 16 : 0);
+      for (int row = 0; row < kKvBlockSize; row += kRows) {
+        ptx::cp_async_16(to + row * Tiles::kPitch, lane_from + row * row_bytes, bytes);
+      }
+    } else {
+#pragma unroll 1
+      for (int row = 0; row < kKvBlockSize; row += kRows) {
+        const int token = token_of(i) + first_row + row;
+        const bool is_cached = token < work.cached_end;
+        if (!is_cached && token < work.end) continue;
+        ptx::cp_async_16(to + row * Tiles::kPitch, is_cached ? lane_from + row * row_bytes : from,
+                         is_cached ? bytes : 0);
+      }
     }
     if constexpr (kHasScales<kType>) {
       if (lane < kKvBlockSize / 4) {

@@ -110,28 +110,28 @@ struct StepReader {
   template <int kPlane>
   __device__ __forceinline__ void begin(int step) {
     if (step >= num_steps()) return;
-    const std::byte* cache = kPlane == 0 ? args.k_cache : args.v_cache;
+    const std::byte* const cache = kPlane == 0 ? args.k_cache : args.v_cache;
     const int row_bytes = cache_dims(args.head_dim) * kElementBytes<kType>;
+    const int column = thread_column();
     // What is held must have its registers by name; of copies, some at a time save registers.
-#pragma unroll(kHasScales<kType> ? kUnits : 2)
+#pragma unroll(kHasScales <kType> ? kUnits : 2)
     for (int i = 0; i < kUnits; ++i) {
       const int row = row_of(i);
-      const int key = step * kKeys + row;
-      const bool reads = key < end && unit_of(i) * 16 < row_bytes;
+      const bool reads = step * kKeys + row < end && column < row_bytes;
       const std::byte* from = cache;
-      if (reads) from += head_of(key) + key % kKvBlockSize * row_bytes + unit_of(i) * 16;
+      if (reads) from += head_of(step, row) + row % kKvBlockSize * row_bytes + column;
       if constexpr (kHasScales<kType>) {
         held[i] = reads ? *reinterpret_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
       } else {
-        ptx::cp_async_16(tile_of<kPlane>(step).at(row, 16 * unit_of(i)), from, reads ? 16 : 0);
+        ptx::cp_async_16(tile_of<kPlane>(step).at(row, column), from, reads ? 16 : 0);
       }
     }
     if constexpr (kHasScales<kType>) {
-      const int key = step * kKeys + static_cast<int>(threadIdx.x);
+      const int row = static_cast<int>(threadIdx.x);
       held_scale = 0;
-      if (static_cast<int>(threadIdx.x) < kKeys && key < end) {
-        const std::byte* scales = cache + head_of(key) + kKvBlockSize * row_bytes;
-        held_scale = reinterpret_cast<const float*>(scales)[key % kKvBlockSize];
+      if (row < kKeys && step * kKeys + row < end) {
+        const std::byte* scales = cache + head_of(step, row) + kKvBlockSize * row_bytes;
+        held_scale = reinterpret_cast<const float*>(scales)[row % kKvBlockSize];
       }
     } else {
       ptx::cp_async_commit();
@@ -147,7 +147,7 @@ struct StepReader {
 #pragma unroll
       for (int i = 0; i < kUnits; ++i) {
         const uint4 x = held[i];
-        uint4* to = reinterpret_cast<uint4*>(tile.at(row_of(i), 32 * unit_of(i)));
+        uint4* to = reinterpret_cast<uint4*>(tile.at(row_of(i), 2 * thread_column()));
         to[0] = widen_8(x.x, x.y);
         to[1] = widen_8(x.z, x.w);
       }
@@ -160,15 +160,19 @@ struct StepReader {
   }
 
  private:
+  /// A thread copies the same 16 bytes of rows that are kRows apart.
+  static constexpr int kRows = kThreads / kRowUnits;
+  static_assert(kRows % kKvBlockSize == 0 || kKvBlockSize % kRows == 0);
   __device__ __forceinline__ static int row_of(int i) {
-    return (i * kThreads + static_cast<int>(threadIdx.x)) / kRowUnits;
+    return i * kRows + static_cast<int>(threadIdx.x / kRowUnits);
   }
-  __device__ __forceinline__ static int unit_of(int i) {
-    return (i * kThreads + static_cast<int>(threadIdx.x)) % kRowUnits;
+  __device__ __forceinline__ static int thread_column() {
+    return static_cast<int>(threadIdx.x % kRowUnits) * 16;
   }
-  /// Where the KV head of the key's block begins in a plane.
-  __device__ __forceinline__ int64_t head_of(int key) const {
-    return block_table[key / kKvBlockSize] * args.block_bytes + kv_head * args.head_bytes;
+  /// Where the KV head begins in a plane, of the block of a step's row.
+  __device__ __forceinline__ uint64_t head_of(int step, int row) const {
+    const int32_t block = block_table[step * (kKeys / kKvBlockSize) + row / kKvBlockSize];
+    return head_offset(args, block, kv_head);
   }
   __device__ __forceinline__ static uint4 widen_8(uint32_t low, uint32_t high) {
     return {widen<kType, 0, 1>(low), widen<kType, 2, 3>(low), widen<kType, 0, 1>(high),
