@@ -12,6 +12,8 @@
 //   O [16 rows, dims] += P V       P straight from S's registers, V by ldmatrix.trans
 // A running maximum and sum per row. Keys past the tile's last row are zeros, keys past a row are
 // masked, and such a step leaves the row's bits alone, so they don't depend on where a chunk ends.
+// (One exception: a BF16 value that isn't finite reaches rows up to a step before it, as 0 times
+// it, if it is of the same chunk.)
 //
 // Bytes moved: queries and results once, keys and values once per tile and query head (mostly from
 // L2). Shared memory: 99 KB at most.

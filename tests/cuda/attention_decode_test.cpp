@@ -163,6 +163,31 @@ TEST_CASE("decode attention shows values that aren't finite, to the rows that se
   }
 }
 
+TEST_CASE("a verify row of decode attention that isn't finite leaves the rows before it alone") {
+  for (KvType kv_type : kKvTypes) {
+    for (int column : {0, 1}) {  // a key's, a value's
+      // 0 times a NaN is NaN: a BF16 value reaches the other rows of its tile.
+      if (kv_type == KvType::kBF16 && column == 1) continue;
+      AttentionWorld world({2, 1, 32, kv_type, false}, {40}, 31);
+      CAPTURE(static_cast<int>(kv_type));
+      CAPTURE(column);
+      const std::vector<RowRange> ranges{{0, 18, 4}};
+      const auto run = [&] {
+        const CacheBytes full = world.full_cache();
+        AttentionStep step(world, world.cache_before(full, ranges), ranges);
+        return step.decode();
+      };
+      const OutBits sound = run();
+      world.row(0, 20)[(2 + column) * 32 + 5] = NAN;
+      const OutBits out = run();
+      for (int row : {0, 1}) {
+        CHECK(row_of(out, world.shape, row) == row_of(sound, world.shape, row));
+      }
+      CHECK(std::isnan(to_float(BF16{row_of(out, world.shape, 2)[5]})));
+    }
+  }
+}
+
 TEST_CASE("decode attention of vanishing keys and values is zero") {
   for (KvType kv_type : kKvTypes) {
     AttentionWorld world({2, 1, 32, kv_type, false}, {20}, 29);
