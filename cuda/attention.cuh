@@ -149,6 +149,22 @@ __device__ __forceinline__ float take_scale(HeadValues& x) {
   return stays ? scale : 0.0f;
 }
 
+/// Rounded to the nearest E4M3, ties to even; beyond 448 that. Not for NaN. In whole numbers, since
+/// CUDA's own conversion goes through double before sm_89.
+__device__ __forceinline__ uint32_t to_f8e4m3(float x) {
+  constexpr uint32_t kLargest = 0x7e;    // 448
+  constexpr int kDropped = 23 - 3;       // bits of the mantissa
+  constexpr uint32_t kRebias = 127 - 7;  // of the exponent
+  constexpr float kSmallestNormal8 = 0x1p-6f;
+  constexpr float kSubnormals = 0x1p9f;  // in units of 2^-9
+  const uint32_t bits = __float_as_uint(x);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t rounded = magnitude + ((1u << (kDropped - 1)) - 1) + (magnitude >> kDropped & 1);
+  const uint32_t normal = min((rounded >> kDropped) - (kRebias << 3), kLargest);
+  const uint32_t subnormal = static_cast<uint32_t>(__float2int_rn(fabsf(x) * kSubnormals));
+  return (bits >> 24 & 0x80u) | (fabsf(x) < kSmallestNormal8 ? subnormal : normal);
+}
+
 /// Four elements of the cache at `to`.
 template <KvType kType>
 __device__ __forceinline__ void store_elements(std::byte* to, const float (&x)[4]) {
@@ -162,7 +178,7 @@ __device__ __forceinline__ void store_elements(std::byte* to, const float (&x)[4
       if constexpr (kType == KvType::kI8) {
         element = static_cast<uint32_t>(__float2int_rn(x[i])) & 0xffu;
       } else {
-        element = __nv_cvt_float_to_fp8(x[i], __NV_SATFINITE, __NV_E4M3);
+        element = to_f8e4m3(x[i]);
       }
       word |= element << (8 * i);
     }

@@ -64,7 +64,7 @@ struct Findings {
 
 Findings run_all(const SeededFault& seeded) {
   Findings findings;
-  for (const Schedule& schedule : all_schedules()) {
+  for (const EmulatedSchedule& schedule : all_schedules()) {
     const emu::Session session(schedule.settings);
     ++findings.schedules;
     try {
