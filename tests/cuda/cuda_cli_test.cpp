@@ -2,11 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "io/json.h"
 #include "run_llm.h"
+#include "test_data.h"
 
 namespace llm {
 namespace {
@@ -96,6 +98,28 @@ TEST_CASE("cuda: the measuring commands work") {
   CHECK_MESSAGE(eval.exit_code == 0, eval.err);
   const LlmResult doctor = run_emulated({"doctor"});
   CHECK(contains(doctor.out, "Emulated GPU"));
+}
+
+TEST_CASE("cuda: gpu_check.sh goes through its steps, and notices a failure") {
+  const std::filesystem::path out = fresh_test_dir("gpu_check");
+  const char* binary = std::getenv("LLM_EMU_BINARY");
+  ::setenv("LLM", binary ? binary : "build/llm_emu", 1);
+  ::setenv("LLM_GPU_TESTS", std::filesystem::read_symlink("/proc/self/exe").c_str(), 1);
+  ::setenv("TOKENS", "4", 1);
+  ::setenv("REQUESTS", "2", 1);
+  ::setenv("REPEATS", "2", 1);
+  const auto gpu_check = [&](const std::string& steps) {
+    const std::string command = "scripts/gpu_check.sh " + out.string() + " " + steps;
+    return std::system((command + " >/dev/null 2>&1").c_str());
+  };
+  CHECK(gpu_check("device rows_test tokens batches repeats") == 0);
+  const std::string table = file_text(out / "checks.csv");
+  CHECK(contains(table, "rows_test,passed"));
+  CHECK(contains(table, "tokens,passed"));
+  CHECK(contains(table, "batches,passed"));
+  CHECK(gpu_check("no_such_test device") != 0);
+  CHECK(contains(file_text(out / "checks.csv"), "no_such_test,FAILED"));
+  CHECK(contains(file_text(out / "checks.csv"), "device,passed"));
 }
 
 }  // namespace llm
