@@ -44,7 +44,8 @@ void check_cuda(cudaError_t status, const char* call, const char* file = __built
 #else
 
 // A braced or parenthesised template kernel is one macro argument: (kernel<1, 2>).
-#define LLM_LAUNCH(config, kernel, ...) ::llm::launch(#kernel, kernel, (config), __VA_ARGS__)
+#define LLM_LAUNCH(config, kernel, ...) \
+  ::llm::launch(#kernel, kernel, (config)__VA_OPT__(, ) __VA_ARGS__)
 #define LLM_SHARED(type, name, extents) __shared__ type name extents
 #define LLM_DYN_SHARED(type, name)                                     \
   extern __shared__ __align__(128) unsigned char llm_dynamic_shared[]; \

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "cuda/emu/host_access.h"
+
 namespace llm::emu {
 
 Device& device() {
@@ -216,6 +218,7 @@ std::vector<DeviceMemory::Allocation> Device::allocations() {
 Session::Session(const Settings& settings)
     : previous_(device().install(settings)), first_allocation_(device().next_allocation()) {
   device().forget_errors();
+  if (settings.strict) host_access_ = std::make_unique<HostAccessMessage>();
 }
 
 Session::~Session() {

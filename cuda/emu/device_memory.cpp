@@ -91,9 +91,16 @@ std::optional<DeviceMemory::Allocation> DeviceMemory::find(const void* p) const 
   return allocation;
 }
 
+bool DeviceMemory::holds(const void* p, size_t bytes) const {
+  const std::optional<Allocation> allocation = find(p);
+  return allocation &&
+         static_cast<const std::byte*>(p) + bytes <= allocation->data + allocation->bytes;
+}
+
 std::string DeviceMemory::describe(const void* p) const {
   const auto* const address = static_cast<const std::byte*>(p);
   auto after = allocations_.upper_bound(const_cast<std::byte*>(address));
+  if (!is_device_address(p)) return fmt::format("{}, which is no device address", p);
   if (after == allocations_.begin()) return "device memory before all allocations";
   const Allocation& allocation = (--after)->second;
   return fmt::format("byte {} of a device allocation of {} bytes", address - allocation.data,

@@ -38,6 +38,8 @@ class DeviceMemory {
   std::optional<Allocation> find(const void* p) const;
   /// Whether p lies in the mapping, allocated or not.
   bool is_device_address(const void* p) const;
+  /// Whether [p, p + bytes) lies in one allocation.
+  bool holds(const void* p, size_t bytes) const;
   /// Where p points to, e.g. "byte 8 of a device allocation of 64 bytes".
   std::string describe(const void* p) const;
   /// Names an allocation that was written past its end. Not for AddressSanitizer.

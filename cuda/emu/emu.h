@@ -32,4 +32,5 @@
 #define LLM_DYN_SHARED(type, name) \
   type* const name = static_cast<type*>(::llm::emu::dynamic_shared())
 
-#define LLM_LAUNCH(config, kernel, ...) ::llm::launch(#kernel, kernel, (config), __VA_ARGS__)
+#define LLM_LAUNCH(config, kernel, ...) \
+  ::llm::launch(#kernel, kernel, (config)__VA_OPT__(, ) __VA_ARGS__)

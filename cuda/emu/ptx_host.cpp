@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <cstring>
+
+#include "cuda/emu/device.h"
 
 namespace llm::ptx {
 namespace {
@@ -142,6 +143,22 @@ void ldmatrix_x4_trans(uint32_t (&r)[4], const void* shared, emu::Place place) {
 uint32_t movmatrix_trans(uint32_t r, emu::Place place) {
   emu::warp_collective("movmatrix.trans", kFullMask, &r, combine_movmatrix, place);
   return r;
+}
+
+void cp_async_16(void* shared, const void* global, int bytes, emu::Place place) {
+  const auto misaligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 != 0; };
+  if (bytes < 0 || bytes > 16) emu::fail_thread(fmt::format("cp.async of {} bytes", bytes), place);
+  if (misaligned(shared) || misaligned(global)) {
+    emu::fail_thread(fmt::format("cp.async from {} to {}: not 16-byte aligned", global, shared),
+                     place);
+  }
+  emu::require_shared(shared, 16, "cp.async", place);
+  const emu::DeviceMemory& memory = emu::device().memory();
+  if (bytes > 0 && !memory.holds(global, static_cast<size_t>(bytes))) {
+    emu::fail_thread(fmt::format("cp.async of {} bytes from {}", bytes, memory.describe(global)),
+                     place);
+  }
+  emu::start_async_copy(shared, global, bytes, place);
 }
 
 float exp2_approx(float x) {

@@ -15,9 +15,7 @@ void ldmatrix_x4(uint32_t (&r)[4], const void* shared, emu::Place place = {});
 void ldmatrix_x4_trans(uint32_t (&r)[4], const void* shared, emu::Place place = {});
 uint32_t movmatrix_trans(uint32_t r, emu::Place place = {});
 
-inline void cp_async_16(void* shared, const void* global, int bytes = 16, emu::Place place = {}) {
-  emu::start_async_copy(shared, global, bytes, place);
-}
+void cp_async_16(void* shared, const void* global, int bytes = 16, emu::Place place = {});
 inline void cp_async_commit() { emu::commit_async_copies(); }
 template <int kPending>
 void cp_async_wait() {

@@ -33,17 +33,9 @@ cudaError_t release(void* p) {
                                fmt::format("cudaFree of {}, which is no device allocation", p));
 }
 
-/// Whether all bytes lie in one allocation, if this is device memory at all.
-bool is_whole(const void* p, size_t bytes) {
-  const auto allocation = device().memory().find(p);
-  if (!allocation) return false;
-  const auto offset = static_cast<const std::byte*>(p) - allocation->data;
-  return bytes <= allocation->bytes - static_cast<size_t>(offset);
-}
-
 /// Whether this end of a copy lies where its kind says.
 bool is_right_end(const void* p, size_t bytes, bool on_device) {
-  return on_device ? is_whole(p, bytes) : !device().memory().is_device_address(p);
+  return on_device ? device().memory().holds(p, bytes) : !device().memory().is_device_address(p);
 }
 
 struct CopyEnds {
@@ -100,7 +92,7 @@ cudaError_t queue_copy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 cudaError_t queue_fill(void* p, int value, size_t bytes, cudaStream_t stream) {
   Device& d = device();
   if (bytes == 0) return cudaSuccess;
-  if (!is_whole(p, bytes)) {
+  if (!d.memory().holds(p, bytes)) {
     return d.refuse_call(cudaErrorInvalidValue,
                          fmt::format("fill of {} bytes at {}: not in one allocation", bytes, p));
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct Settings {
   bool lazy_streams = false;
   /// The host can't touch device memory outside kernels and copies: it crashes with a message.
   bool strict = false;
+  /// Whether cuBLASLt is installed (fake_cublaslt.cpp).
+  bool has_cublaslt = true;
   /// Operating-system threads that run blocks; 0 for as many as this process may use.
   int workers = 0;
   DeviceModel device = {};
@@ -50,6 +53,8 @@ struct Counters {
   int64_t bytes_to_host = 0;
   int64_t bytes_on_device = 0;
 };
+
+class HostAccessMessage;
 
 /// For its lifetime, launches run with these settings, on a device without errors. The device
 /// itself, with its allocations and streams, is global state of the process, as it is in CUDA
@@ -77,6 +82,7 @@ class Session {
  private:
   Settings previous_;
   int64_t first_allocation_;
+  std::unique_ptr<HostAccessMessage> host_access_;  // of strict sessions
 };
 
 }  // namespace llm::emu

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "child_test.h"
 #include "cuda/emu/observer.h"
 #include "cuda/emu/sanitizer.h"
 #include "proof_data.h"
@@ -111,6 +112,36 @@ TEST_CASE("cuda proof: every seeded fault is found") {
       CHECK(findings.reported == findings.schedules);
       CHECK(findings.first_report.find(seeded.report) != std::string::npos);
     }
+  }
+}
+
+// ---- AddressSanitizer ends the program at the first fault ----
+
+namespace {
+
+void run_once(MakeCase make, Fault fault) {
+  const emu::Session session({});
+  make()->run(fault);
+}
+
+}  // namespace
+
+TEST_CASE("cuda proof child: past shared memory" * doctest::skip()) {
+  run_once(make_norm_case, Fault::kSharedOutOfBounds);
+}
+TEST_CASE("cuda proof child: past device memory" * doctest::skip()) {
+  run_once(make_norm_case, Fault::kGlobalOutOfBounds);
+}
+
+TEST_CASE("cuda proof: AddressSanitizer or UBSan names the line of an access out of bounds") {
+  if (!emu::kAddressSanitizer) return;
+  for (const char* const name : {"past shared memory", "past device memory"}) {
+    const ChildResult child = run_skipped_test(std::string("cuda proof child: ") + name);
+    CAPTURE(child.output);
+    CHECK(child.crashed);
+    CHECK((child.output.find("AddressSanitizer") != std::string::npos ||
+           child.output.find("runtime error") != std::string::npos));
+    CHECK(child.output.find("proof_norm.cu") != std::string::npos);
   }
 }
 

@@ -220,11 +220,7 @@ void RaceDetector::check_bounds(const void* p, size_t bytes, Kind kind, uint32_t
                 origin, p);
     return;
   }
-  const auto allocation = device().memory().find(p);
-  if (allocation &&
-      static_cast<const std::byte*>(p) + bytes <= allocation->data + allocation->bytes) {
-    return;
-  }
+  if (device().memory().holds(p, bytes)) return;
   report_once(fmt::format("{} of {} bytes outside every device allocation", name_of(kind), bytes),
               origin, p);
 }
