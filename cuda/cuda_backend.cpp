@@ -333,7 +333,7 @@ class CudaBackend : public Backend {
       const int m = static_cast<int>(std::min<int64_t>(kMaxSmallRows, count - begin));
       const Operand own = skip(in, begin, linear.k);
       SmallOperand operand{own.x, own.normed};
-      if (own.x == nullptr && m > kMaxFusedNormRows) {
+      if (own.x == nullptr && m > fused_norm_rows(weights)) {
         operand = {norm_rows(own.normed, m, weights.k), {}};
       }
       launch_small_linear(out + begin * row_bytes, epilogue, operand, m, weights, scratch,

@@ -57,15 +57,19 @@ enum class Epilogue {
 
 /// Most rows of one launch of the small product.
 inline constexpr int kMaxSmallRows = 64;
-/// Up to here launch_small_linear() may norm its operand itself.
+/// Most rows that the small product norms itself with any weights.
 inline constexpr int kMaxFusedNormRows = 8;
 
 /// The operand: BF16 rows x[m, k], or float32 rows that are normed on the way (m at most
-/// kMaxFusedNormRows).
+/// fused_norm_rows()).
 struct SmallOperand {
   const bf16* x = nullptr;
   NormedRows normed;  // used if x is null
 };
+
+/// Most rows that the small product norms itself with these weights: fewer than kMaxFusedNormRows
+/// where they don't fit in half a multiprocessor's shared memory together.
+int fused_norm_rows(const LinearWeights& weights);
 
 /// Bytes that `scratch` of launch_small_linear() needs for these weights; zero-filled once, and
 /// left zero-filled where the kernel counts in it.

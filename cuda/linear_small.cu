@@ -308,29 +308,25 @@ void launch_plain(const Params& p, cudaStream_t stream) {
   }
 }
 
-/// As many rows at a time as fit in shared memory: all 8 up to k = 5056 (where k is split, twice
-/// that).
+int slice_k(const LinearWeights& weights) {
+  return ceil_div(ceil_div(weights.k, kChunk), num_slices(weights)) * kChunk;
+}
+
+/// 32 modulo 64: neighbouring rows lie in different banks.
+int normed_pitch(const LinearWeights& weights) { return slice_k(weights) + kStep; }
+
 void launch_normed(Params p, cudaStream_t stream) {
-  p.normed_pitch = p.slice_k + kStep;  // 32 modulo 64: neighbouring rows lie in different banks
-  const int most = kMaxNormedBytes / static_cast<int>(sizeof(bf16) * p.normed_pitch);
-  if (most == 0) check_cuda(cudaErrorInvalidValue, "launch_small_linear: k of normed rows");
-  const bool gated = p.epilogue == Epilogue::kSiluMul;
-  const size_t out_row_bytes =
-      p.weights.n / (gated ? 2 : 1) * (gated ? sizeof(bf16) : sizeof(float));
-  for (int left = p.m; left > 0; left -= p.m) {
-    p.m = left < most ? left : most;
-    takes_two_tiles(p) ? launch_variant<1, 2, true>(p, stream)
-                       : launch_variant<1, 1, true>(p, stream);
-    p.out = static_cast<std::byte*>(p.out) + p.m * out_row_bytes;
-    if (p.normed.row_indices) {
-      p.normed.row_indices += p.m;
-    } else {
-      p.normed.hidden += int64_t{p.m} * p.weights.k;
-    }
-  }
+  p.normed_pitch = normed_pitch(p.weights);
+  takes_two_tiles(p) ? launch_variant<1, 2, true>(p, stream)
+                     : launch_variant<1, 1, true>(p, stream);
 }
 
 }  // namespace
+
+int fused_norm_rows(const LinearWeights& weights) {
+  const int fit = kMaxNormedBytes / static_cast<int>(sizeof(bf16) * normed_pitch(weights));
+  return fit < kMaxFusedNormRows ? fit : kMaxFusedNormRows;
+}
 
 size_t small_linear_scratch_bytes(const LinearWeights& weights) {
   const int slices = num_slices(weights);
@@ -344,7 +340,7 @@ void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, in
                          const LinearWeights& weights, void* scratch, cudaStream_t stream) {
   if (m == 0 || weights.n == 0) return;
   const int slices = num_slices(weights);
-  if (m < 0 || m > (x.x ? kMaxSmallRows : kMaxFusedNormRows)) {
+  if (m < 0 || m > (x.x ? kMaxSmallRows : fused_norm_rows(weights))) {
     check_cuda(cudaErrorInvalidValue, "launch_small_linear: rows");
   }
   if (weights.n < 0 || weights.k <= 0 || weights.k % kVector != 0 ||
@@ -359,7 +355,7 @@ void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, in
   p.normed = x.normed;
   p.m = m;
   p.weights = weights;
-  p.slice_k = ceil_div(ceil_div(weights.k, kChunk), slices) * kChunk;
+  p.slice_k = slice_k(weights);
   p.arrivals = static_cast<unsigned*>(scratch);
   if (slices > 1) {
     p.partial_sums = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + kArrivalsBytes);

@@ -54,6 +54,15 @@ void check_cuda(cudaError_t status, const char* call, const char* file = __built
 #ifdef __CUDACC__
 namespace llm {
 
+/// Whether launches can overlap on the current device: older ones may refuse to be asked.
+inline bool overlaps_launches() {
+  int device = 0;
+  int major = 0;
+  LLM_CUDA(cudaGetDevice(&device));
+  LLM_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major >= 9;
+}
+
 /// Queues the kernel; arguments are converted to its parameters. Throws as check_cuda().
 template <typename... Params, typename... Args>
 void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& config,
@@ -65,7 +74,7 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& con
   c.dynamicSmemBytes = config.shared_bytes;
   c.stream = config.stream;
   c.attrs = attributes;
-  if (config.overlaps_predecessor) {
+  if (config.overlaps_predecessor && overlaps_launches()) {
     attributes[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[c.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }

@@ -220,18 +220,24 @@ TEST_CASE("cuda small linear: the same bits with a fused and a separate norm") {
   check_norm(picked);
 }
 
-TEST_CASE("cuda small linear: a fused norm of rows too wide for shared memory together") {
-  Problem p(8, 8, 12288, false);
+TEST_CASE("cuda small linear: wide rows are normed by the product as far as they fit") {
+  const auto fused = [](int n, int k) { return fused_norm_rows({nullptr, nullptr, n, k}); };
+  CHECK(fused(8192, 4096) == 8);
+  CHECK(fused(8192, 5120) == 7);
+  CHECK(fused(1024, 8192) == 8);  // k is split in two
+  CHECK(fused(8192, 60000) == 0);
+  const int k = 12288;
+  const int m = fused(8, k);
+  REQUIRE(m > 0);
+  REQUIRE(m < kMaxFusedNormRows);
+  Problem p(8, 8, k, false);
   p.add_norm();
   p.row_indices = {7, 6, 5, 4, 3, 2, 1, 0};
   OnDevice d(p);
-  CHECK(same_bits(run(d, Epilogue::kStore, 0, 8, Norm::kFused),
-                  run(d, Epilogue::kStore, 0, 8, Norm::kSeparate)));
-  const std::vector<float> residual = random_floats(size_t{8} * 8, 5);
-  CHECK(same_bits(run(d, Epilogue::kAdd, 0, 8, Norm::kFused, residual),
-                  run(d, Epilogue::kAdd, 0, 8, Norm::kSeparate, residual)));
-  CHECK(same_bits(run(d, Epilogue::kSiluMul, 0, 8, Norm::kFused),
-                  run(d, Epilogue::kSiluMul, 0, 8, Norm::kSeparate)));
+  for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kSiluMul}) {
+    CHECK(same_bits(run(d, epilogue, 0, m, Norm::kFused), run(d, epilogue, 0, m, Norm::kSeparate)));
+    CHECK_THROWS(run(d, epilogue, 0, m + 1, Norm::kFused));
+  }
 }
 
 TEST_CASE("cuda small linear: what isn't finite stays in its row and column") {
