@@ -149,8 +149,9 @@ struct BlockReader {
     }
     if constexpr (kHasScales<kType>) {
       if (lane < kKvBlockSize / 4) {
+        const int cached = min(4, max(0, work.cached_end - token_of(i) - 4 * lane));
         ptx::cp_async_16(scales_of<kPlane>(i, false) + 4 * lane,
-                         from + kKvBlockSize * row_bytes + 16 * lane);
+                         from + kKvBlockSize * row_bytes + 16 * lane, cached * 4);
       }
     }
   }
