@@ -363,7 +363,7 @@ void fail_thread(const std::string& what, Place place) { runner->fail(what, plac
 void start_async_copy(void* shared, const void* global, int bytes, Place place) {
   runner->copies().start(shared, global, bytes, place);
   if (Observer* const o = runner->observer_or_null(); o != nullptr) {
-    if (bytes > 0) o->read(global, static_cast<size_t>(bytes), place);
+    o->read(global, static_cast<size_t>(bytes), place);
     o->write(shared, 16, place);
   }
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "cuda/emu/host_access.h"
-#include "cuda/emu/observer.h"
 
 namespace llm::emu {
 
@@ -55,11 +54,6 @@ cudaError_t Device::refuse_call(cudaError_t error, const std::string& what) {
 // ---- Work ----
 
 void Device::touch_memory(const std::function<void()>& body) {
-  if (Observer* const watching = observer(); watching != nullptr) watching->end_overlap();
-  with_memory(body);
-}
-
-void Device::with_memory(const std::function<void()>& body) {
   memory_.set_accessible(true);
   body();
   memory_.set_accessible(!settings_.strict);
@@ -68,7 +62,7 @@ void Device::with_memory(const std::function<void()>& body) {
 void Device::run_kernel(const KernelLaunch& launch) {
   if (sticky_error_ != cudaSuccess) return;
   ++counters_.launches[launch.name];
-  with_memory([&] {
+  touch_memory([&] {
     std::vector<std::string> wrong = executor_.run(launch, settings_);
     if (const std::optional<std::string> overrun = memory_.overrun()) {
       wrong.push_back(fmt::format("kernel {}: memory was written {}", launch.name, *overrun));

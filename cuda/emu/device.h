@@ -129,7 +129,6 @@ class Device {
  private:
   cudaError_t begin_call(const char* function);
   cudaError_t end_call(cudaError_t error);
-  void with_memory(const std::function<void()>& body);
 
   std::mutex mutex_;
   Settings settings_;

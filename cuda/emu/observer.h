@@ -18,8 +18,6 @@ class Observer {
   virtual ~Observer() = default;
 
   virtual void begin_launch(const KernelLaunch& launch) = 0;
-  /// A copy or a fill runs: the next launch begins after all launches so far have ended.
-  virtual void end_overlap() = 0;
   /// Returns what was wrong.
   virtual std::vector<std::string> end_launch() = 0;
   /// The arena must outlive the block.

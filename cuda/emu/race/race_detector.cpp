@@ -36,8 +36,7 @@ Observer* observer() { return &race_detector(); }
 
 void RaceDetector::begin_launch(const KernelLaunch& launch) {
   kernel_ = launch.name;
-  overlaps_predecessor_ = launch.overlaps_predecessor && can_overlap_;
-  can_overlap_ = true;
+  overlaps_predecessor_ = launch.overlaps_predecessor;
   first_block_before_ = first_block_;
   first_block_ += num_blocks_;
   num_blocks_ = launch.grid.x * launch.grid.y * launch.grid.z;

@@ -27,7 +27,6 @@ namespace llm::emu {
 class RaceDetector : public Observer {
  public:
   void begin_launch(const KernelLaunch& launch) override;
-  void end_overlap() override { can_overlap_ = false; }
   std::vector<std::string> end_launch() override;
   void begin_block(int64_t block, const SharedArena& arena) override;
   void sync_block() override;
@@ -74,7 +73,6 @@ class RaceDetector : public Observer {
   // The launch.
   std::string kernel_;
   bool overlaps_predecessor_ = false;
-  bool can_overlap_ = false;  // nothing else came since the launch before
   uint32_t first_block_ = 1;
   uint32_t first_block_before_ = 1;  // of the launch before
   uint32_t num_blocks_ = 0;
