@@ -40,7 +40,6 @@ void BlockRunner::begin_launch(const KernelLaunch& launch, const Settings& setti
   shape_.block_dim = launch.block;
   shape_.grid_dim = launch.grid;
   num_threads_ = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
-  while (threads_.size() < static_cast<size_t>(num_threads_)) threads_.emplace_back();
   arena_.begin_launch(launch.shared_bytes);
 }
 
@@ -48,9 +47,11 @@ void BlockRunner::begin_block(int64_t block) {
   shape_.block_index = position(block, shape_.grid_dim);
   thread_order(*settings_, block, num_threads_, order_);
   ready_.clear();
+  by_rank_.resize(num_threads_);
   for (int rank = 0; rank < num_threads_; ++rank) {
     const int index = order_[rank];
     Thread& thread = threads_[index];
+    by_rank_[rank] = &thread;
     thread.thread_index = position(index, shape_.block_dim);
     thread.lane = index % kWarpSize;
     thread.block = &shape_;
@@ -128,7 +129,7 @@ void BlockRunner::fiber_main(boost::context::detail::transfer_t from) {
 
 BlockRunner::Thread* BlockRunner::first_ready() {
   const int rank = ready_.first();
-  return rank < 0 ? nullptr : &threads_[order_[rank]];
+  return rank < 0 ? nullptr : by_rank_[rank];
 }
 
 void BlockRunner::finish_thread(Thread& thread) {
@@ -178,7 +179,7 @@ void BlockRunner::wake(Thread& thread) {
 void BlockRunner::yield(Place place) {
   Thread& thread = current();
   if (++num_yields_ > kMaxYields) fail("waits in a loop for what never happens", place);
-  Thread& next = threads_[order_[ready_.first_after(thread.rank)]];
+  Thread& next = *by_rank_[ready_.first_after(thread.rank)];
   // What it waits for may come from another worker's block.
   if (&next == &thread || num_yields_ % 1024 == 0) std::this_thread::yield();
   if (&next != &thread) switch_from(thread, next);
@@ -238,7 +239,7 @@ void BlockRunner::warp_collective(const char* name, uint32_t mask, void* operand
   thread.mask = mask;
   thread.operand = operand;
   warp.waiting |= own;
-  if (!all_arrived(thread)) {
+  if ((warp.waiting & mask) != mask || !all_call_the_same(thread)) {
     wait(thread);
     return;
   }
@@ -259,9 +260,8 @@ void BlockRunner::thread_fence() {
   if (observer_ != nullptr) observer_->fence();
 }
 
-/// Whether all lanes of the thread's mask wait in the same call.
-bool BlockRunner::all_arrived(const Thread& thread) {
-  if ((warp_of(thread).waiting & thread.mask) != thread.mask) return false;
+/// Whether all lanes of the thread's mask, who all wait, wait in the same call.
+bool BlockRunner::all_call_the_same(const Thread& thread) {
   for (uint32_t rest = thread.mask; rest != 0; rest &= rest - 1) {
     const Thread& lane = lane_of(thread, __builtin_ctz(rest));
     if (lane.mask != thread.mask) return false;

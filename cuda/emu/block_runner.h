@@ -1,7 +1,7 @@
 // Runs the CUDA threads of one block as fibers of the calling operating-system thread.
 #pragma once
 
-#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,7 +79,7 @@ class BlockRunner {
   void run_first_ready(Thread& thread);
   void switch_from(Thread& thread, Thread& next);
   void open_barrier_if_all_arrived();
-  bool all_arrived(const Thread& thread);
+  bool all_call_the_same(const Thread& thread);
   WarpOperands operands(const Thread& thread);
   void finish_thread(Thread& thread);
   Thread* first_ready();
@@ -91,9 +91,10 @@ class BlockRunner {
   const KernelLaunch* launch_ = nullptr;
   const Settings* settings_ = nullptr;
   BlockShape shape_;
-  std::deque<Thread> threads_;  // of the largest block so far
+  std::unique_ptr<Thread[]> threads_ = std::make_unique<Thread[]>(kMaxThreads);
   std::vector<Warp> warps_;
-  std::vector<int> order_;  // thread of each rank
+  std::vector<int> order_;        // index of the thread of each rank
+  std::vector<Thread*> by_rank_;  // the same
   ReadySet ready_;
   int num_threads_ = 0;
   int num_alive_ = 0;

@@ -86,6 +86,7 @@ cudaError_t Device::submit(cudaStream_t handle, Work work) {
   } else if (stream->waits_for_default) {
     finish(default_stream_);
   }
+  stream->ends_with_launch = work.is_launch;
   stream->queue.push_back(std::move(work));
   if (!settings_.lazy_streams) finish(*stream);
   return cudaSuccess;
@@ -102,9 +103,21 @@ void Device::finish(CUstream_st& stream) {
   while (!stream.queue.empty()) run_one(stream);
 }
 
-void Device::finish_all() {
-  finish(default_stream_);
-  for (const auto& [stream, owner] : streams_) finish(*stream);
+void Device::wait_for(CUstream_st& stream) {
+  finish(stream);
+  stream.ends_with_launch = false;
+}
+
+void Device::wait_for_all() {
+  wait_for(default_stream_);
+  for (const auto& [stream, owner] : streams_) wait_for(*stream);
+}
+
+bool Device::follows_launch(cudaStream_t handle) {
+  const CUstream_st* const stream = stream_of(handle);
+  if (stream == nullptr) return false;
+  if (stream->capture == nullptr) return stream->ends_with_launch;
+  return !stream->capture->nodes.empty() && stream->capture->nodes.back().is_launch;
 }
 
 void Device::finish(const Moment& moment) {
@@ -116,7 +129,8 @@ void Device::finish(const Moment& moment) {
 // ---- Streams ----
 
 CUstream_st* Device::stream_of(cudaStream_t stream) {
-  if (stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread) {
+  if (stream == nullptr || stream == &default_stream_ || stream == cudaStreamLegacy ||
+      stream == cudaStreamPerThread) {
     return &default_stream_;
   }
   const auto found = streams_.find(stream);
@@ -174,7 +188,7 @@ bool Device::is_pinned(const void* p) const {
 
 Settings Device::install(const Settings& settings) {
   const std::lock_guard lock(mutex_);
-  finish_all();
+  wait_for_all();
   const Settings previous = settings_;
   settings_ = settings;
   memory_.set_accessible(!settings.strict);

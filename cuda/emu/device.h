@@ -23,6 +23,7 @@ namespace llm::emu {
 struct Work {
   std::string name;  // of the kernel, or what it does
   std::function<void()> run;
+  bool is_launch = false;  // of a kernel
 };
 
 /// A moment in a stream's work; done when the work before it is.
@@ -45,6 +46,7 @@ struct CUstream_st {
   std::deque<llm::emu::Work> queue;
   std::unique_ptr<CUgraph_st> capture;  // what is recorded instead of run
   bool capture_spoiled = false;
+  bool ends_with_launch = false;  // the latest work is a launch that nothing has waited for
 };
 struct CUevent_st {
   std::shared_ptr<llm::emu::Moment> moment;
@@ -104,8 +106,12 @@ class Device {
   /// Spoils a running capture and returns its error, if there is one: for calls that wait.
   cudaError_t refuse_in_capture();
 
+  /// For functions that wait: works off the queue, and notes that someone waited.
+  void wait_for(CUstream_st& stream);
+  void wait_for_all();
+  /// Whether a launch on this stream comes right after another one.
+  bool follows_launch(cudaStream_t stream);
   void finish(CUstream_st& stream);
-  void finish_all();
   /// Works on the moment's stream until it is reached.
   void finish(const Moment& moment);
   /// Runs the oldest work of the stream, if there is any.

@@ -45,6 +45,7 @@ void DeviceMemory::commit(const std::byte* end) {
   mprotect(begin, grown - committed_, PROT_READ | PROT_WRITE);
   std::memset(begin, kFill, grown - committed_);
   poison(begin, grown - committed_);
+  if (!accessible_) mprotect(begin, grown - committed_, PROT_NONE);
   committed_ = grown;
 }
 

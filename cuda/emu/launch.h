@@ -22,16 +22,15 @@ template <typename... Params, typename... Args>
 void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& config,
             Args&&... args) {
   std::tuple<std::remove_cv_t<Params>...> values(static_cast<Params>(args)...);
-  emu::KernelLaunch launch{
-      kernel_name(name),
-      config.grid,
-      config.block,
-      config.shared_bytes,
-      config.overlaps_predecessor,
-      config.cooperative,
-      config.cluster,
-      [kernel, values = std::move(values)] { std::apply(kernel, values); },
-  };
+  emu::KernelLaunch launch;
+  launch.name = kernel_name(name);
+  launch.grid = config.grid;
+  launch.block = config.block;
+  launch.shared_bytes = config.shared_bytes;
+  launch.overlaps_predecessor = config.overlaps_predecessor;
+  launch.cooperative = config.cooperative;
+  launch.cluster = config.cluster;
+  launch.thread_body = [kernel, values = std::move(values)] { std::apply(kernel, values); };
   check_cuda(emu::queue_launch(std::move(launch), config.stream), name);
 }
 

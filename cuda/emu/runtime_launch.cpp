@@ -6,10 +6,11 @@
 #include "cuda/emu/device.h"
 
 using llm::emu::device;
+using llm::emu::kMaxThreads;
+using llm::emu::Work;
 
 namespace {
 
-constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxGridYz = 65535;
 
 /// What is wrong with a launch's sizes, if anything.
@@ -17,7 +18,7 @@ std::string wrong_sizes(const llm::emu::KernelLaunch& launch) {
   const dim3 b = launch.block;
   const dim3 g = launch.grid;
   const auto threads = static_cast<uint64_t>(b.x) * b.y * b.z;
-  if (threads == 0 || threads > kMaxThreads || b.z > 64) {
+  if (threads == 0 || threads > uint64_t{kMaxThreads} || b.z > 64) {
     return fmt::format("block of {}x{}x{} threads (1 to {}, z at most 64)", b.x, b.y, b.z,
                        kMaxThreads);
   }
@@ -46,14 +47,15 @@ cudaError_t llm::emu::queue_launch(KernelLaunch launch, cudaStream_t stream) {
       return device().refuse_call(cudaErrorInvalidConfiguration,
                                   fmt::format("kernel {}: {}", launch.name, wrong));
     }
-    std::string name = launch.name;
-    return device().submit(
-        stream, {std::move(name), [launch = std::move(launch)] { device().run_kernel(launch); }});
+    launch.predecessor_may_run = launch.overlaps_predecessor && device().follows_launch(stream);
+    Work work{launch.name, nullptr, true};
+    work.run = [launch = std::move(launch)] { device().run_kernel(launch); };
+    return device().submit(stream, std::move(work));
   });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void* data) {
   return device().call("cudaLaunchHostFunc", [&] {
-    return device().submit(stream, {"host function", [=] { fn(data); }});
+    return device().submit(stream, {"host function", [=] { fn(data); }, false});
   });
 }

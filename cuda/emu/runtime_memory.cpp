@@ -19,7 +19,6 @@ cudaError_t allocate(void** out, size_t bytes) {
   *out = nullptr;
   if (bytes == 0) return cudaSuccess;
   *out = d.memory().allocate(bytes, d.settings().device.memory_bytes);
-  if (d.settings().strict) d.memory().set_accessible(false);
   return *out != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -124,7 +123,7 @@ cudaError_t cudaMallocAsync(void** out, size_t bytes, cudaStream_t) {
 cudaError_t cudaFree(void* p) {
   return device().call_release("cudaFree", [&] {
     if (const cudaError_t error = device().refuse_in_capture(); error != cudaSuccess) return error;
-    device().finish_all();
+    device().wait_for_all();
     return release(p);
   });
 }
@@ -146,7 +145,7 @@ cudaError_t cudaMallocHost(void** out, size_t bytes) {
 cudaError_t cudaFreeHost(void* p) {
   return device().call_release("cudaFreeHost", [&]() -> cudaError_t {
     if (p == nullptr) return cudaSuccess;
-    device().finish_all();
+    device().wait_for_all();
     if (!device().remove_pinned(p)) return cudaErrorInvalidValue;
     std::free(p);
     return cudaSuccess;
@@ -163,7 +162,7 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned) {
 
 cudaError_t cudaHostUnregister(void* p) {
   return device().call_release("cudaHostUnregister", [&] {
-    device().finish_all();
+    device().wait_for_all();
     return device().remove_pinned(p) ? cudaSuccess : cudaErrorHostMemoryNotRegistered;
   });
 }
@@ -172,7 +171,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   return device().call("cudaMemcpy", [&] {
     cudaError_t error = device().refuse_in_capture();
     if (error == cudaSuccess) error = queue_copy(to, from, bytes, kind, nullptr);
-    if (error == cudaSuccess) device().finish(*device().stream_of(nullptr));
+    if (error == cudaSuccess) device().wait_for(*device().stream_of(nullptr));
     return error;
   });
 }

@@ -58,7 +58,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     if (const cudaError_t error = device().refuse_in_capture(); error != cudaSuccess) return error;
     CUstream_st* const stream = device().stream_of(handle);
     if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    device().finish(*stream);
+    device().wait_for(*stream);
     return cudaSuccess;
   });
 }
@@ -85,7 +85,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaDeviceSynchronize() {
   return device().call("cudaDeviceSynchronize", [&]() -> cudaError_t {
     if (const cudaError_t error = device().refuse_in_capture(); error != cudaSuccess) return error;
-    device().finish_all();
+    device().wait_for_all();
     return cudaSuccess;
   });
 }
@@ -116,7 +116,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return device().call("cudaEventSynchronize", [&]() -> cudaError_t {
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t error = device().refuse_in_capture(); error != cudaSuccess) return error;
-    if (event->moment != nullptr) device().finish(*event->moment);
+    if (event->moment != nullptr) {
+      device().finish(*event->moment);
+      // Unless it was destroyed meanwhile.
+      CUstream_st* const stream = device().stream_of(event->moment->stream);
+      if (stream != nullptr) stream->ends_with_launch = false;
+    }
     return cudaSuccess;
   });
 }

@@ -3,12 +3,12 @@
 
 #include <functional>
 
-#include "child_test.h"
 #include "cuda/emu/observer.h"
 #include "cuda/emu/sanitizer.h"
 #include "cuda/emu/settings.h"
 #include "cuda/ptx.cuh"
 #include "cuda_test.h"
+#include "emu_child.h"
 
 namespace llm {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "child_test.h"
 #include "cuda/emu/observer.h"
 #include "cuda/emu/sanitizer.h"
+#include "emu_child.h"
 #include "proof_data.h"
 
 namespace llm {

@@ -36,7 +36,7 @@ Observer* observer() { return &race_detector(); }
 
 void RaceDetector::begin_launch(const KernelLaunch& launch) {
   kernel_ = launch.name;
-  overlaps_predecessor_ = launch.overlaps_predecessor;
+  overlaps_predecessor_ = launch.predecessor_may_run;
   first_block_before_ = first_block_;
   first_block_ += num_blocks_;
   num_blocks_ = launch.grid.x * launch.grid.y * launch.grid.z;

@@ -72,13 +72,14 @@ std::string reports_of(Work work) {
 }
 
 template <bool kWaitsFirst>
-std::string reports_of_overlap() {
-  return reports_of([] {
+std::string reports_of_overlap(bool host_waits = false) {
+  return reports_of([&] {
     DeviceArray<int> x(64);
     DeviceArray<int> y(64);
     const LaunchConfig first{.grid = 2, .block = 32};
     const LaunchConfig second{.grid = 2, .block = 32, .overlaps_predecessor = true};
     LLM_LAUNCH(first, fill_kernel, x.data());
+    if (host_waits) LLM_CUDA(cudaDeviceSynchronize());
     LLM_LAUNCH(second, copy_kernel<kWaitsFirst>, y.data(), x.data());
   });
 }
@@ -91,6 +92,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("cuda race: a launch that overlaps its predecessor waits before it reads") {
   CHECK(reports_of_overlap<true>() == "");
+  CHECK(reports_of_overlap<false>(true) == "");
   const std::string early = reports_of_overlap<false>();
   CAPTURE(early);
   CHECK(contains(early, "race: read at"));

@@ -1,4 +1,4 @@
-#include "child_test.h"
+#include "emu_child.h"
 
 #include <sys/wait.h>
 
