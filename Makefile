@@ -131,7 +131,7 @@ $(BUILD)/llm: $(LLM_OBJECTS)
 
 # The tests of kernels and models on a real GPU (scripts/gpu_check.sh). What looks into the emulator
 # stays out.
-GPU_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/gpu/%.o,$(filter-out $(addprefix tests/cuda/,emu_% child_% \
+GPU_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/gpu/%.o,$(filter-out $(addprefix tests/cuda/,emu_% \
   proof_% schedules% cuda_errors_% cuda_cli_%),$(wildcard tests/cuda/*.cpp)))
 $(BUILD)/llm_gpu_tests: LDLIBS += $(CUDA_LDLIBS)
 $(BUILD)/llm_gpu_tests: $(filter-out $(BUILD)/src/main.o,$(LLM_OBJECTS)) $(TEST_OBJECTS) $(GPU_TEST_OBJECTS)
