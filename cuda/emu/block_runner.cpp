@@ -363,8 +363,7 @@ void fail_thread(const std::string& what, Place place) { runner->fail(what, plac
 void start_async_copy(void* shared, const void* global, int bytes, Place place) {
   runner->copies().start(shared, global, bytes, place);
   if (Observer* const o = runner->observer_or_null(); o != nullptr) {
-    o->read(global, static_cast<size_t>(bytes), place);
-    o->write(shared, 16, place);
+    o->start_copy(shared, global, static_cast<size_t>(bytes), place);
   }
 }
 
@@ -373,7 +372,7 @@ void commit_async_copies() { runner->copies().commit(); }
 void wait_async_copies(int pending) {
   Observer* const o = runner->observer_or_null();
   runner->copies().wait(pending, [o](void* shared, Place place) {
-    if (o != nullptr) o->write(shared, 16, place);
+    if (o != nullptr) o->finish_copy(shared, place);
   });
 }
 

@@ -31,7 +31,9 @@ class Observer {
   virtual void fence() = 0;
 
   virtual void read(const void* p, size_t bytes, Place place) = 0;
-  virtual void write(const void* p, size_t bytes, Place place) = 0;
+  /// cp.async: at its issue, and when a wait finishes it.
+  virtual void start_copy(const void* shared, const void* global, size_t bytes, Place place) = 0;
+  virtual void finish_copy(const void* shared, Place place) = 0;
 };
 
 /// Null where nobody watches. The race build links its own instead of observer_none.cpp.

@@ -15,8 +15,6 @@ namespace {
 constexpr int kFill = 0xff;
 constexpr size_t kGap = 64;  // bytes between arrays, at least
 constexpr size_t kAlignment = 128;
-// Many small arrays take more room for gaps than for themselves.
-constexpr size_t kArenaBytes = 2 * kMaxSharedBytes;
 
 std::byte* aligned(std::byte* p, size_t alignment) {
   const auto address = reinterpret_cast<uintptr_t>(p);

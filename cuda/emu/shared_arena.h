@@ -18,6 +18,9 @@ inline constexpr size_t kMaxSharedBytes = 227 * 1024;
 
 class SharedArena {
  public:
+  /// Room for arrays and gaps: many small arrays take more of it for gaps than for themselves.
+  static constexpr size_t kArenaBytes = 2 * kMaxSharedBytes;
+
   SharedArena();
   ~SharedArena();
   SharedArena(const SharedArena&) = delete;
@@ -36,6 +39,7 @@ class SharedArena {
   size_t total_bytes() const { return total_bytes_; }
   /// Whether p points into shared memory, array or not.
   bool contains(const void* p) const;
+  size_t offset_of(const void* p) const { return static_cast<const std::byte*>(p) - memory_; }
   /// Whether [p, p + bytes) lies in one array.
   bool holds(const void* p, size_t bytes) const;
   /// Where p points to, e.g. "byte 8 of warp_sums".

@@ -148,19 +148,56 @@ bool RaceDetector::is_ordered(const Access& before) const {
 
 // ---- Accesses ----
 
-void RaceDetector::access(const void* p, size_t bytes, Kind kind, uint32_t origin) {
-  const bool is_shared = arena_->contains(p);
-  if (!is_shared && !device().memory().is_device_address(p)) return;
-  check_bounds(p, bytes, kind, origin, is_shared);
-
-  const Thread& thread = threads_[self->index];
+Access RaceDetector::make_access(Kind kind, uint32_t origin) const {
   Access now;
   now.block = block_;
   now.thread = static_cast<uint16_t>(self->index);
   now.is_atomic = kind == Kind::kAtomic;
   now.epoch = static_cast<uint16_t>(epoch_);
-  now.clock = thread.clock;
+  now.clock = threads_[self->index].clock;
   now.origin = origin;
+  return now;
+}
+
+void RaceDetector::start_copy(const void* shared, const void* global, size_t bytes, Place place) {
+  const uint32_t origin = origins_.of(place);
+  access(shared, AsyncCopies::kCopyBytes, Kind::kWrite, origin);
+  if (bytes == 0 || !device().memory().is_device_address(global)) return;
+  check_bounds(global, bytes, Kind::kRead, origin, false);
+  Access issue = make_access(Kind::kRead, origin);
+  issue.bytes = 3;
+  const auto from = reinterpret_cast<uintptr_t>(global);
+  CopySource* source = &sources_[arena_->offset_of(shared) / AccessHistory::kCellBytes];
+  for (size_t i = 0; i < bytes; i += AccessHistory::kCellBytes) {
+    const Access& writer = history_.cell(from + i).writer;
+    *source++ = {from + i, issue, writer, writer.exists() && !is_ordered(writer)};
+  }
+}
+
+/// Someone reads bytes that were copied: now the copy has read them from device memory.
+void RaceDetector::use_copied(CopySource& source) {
+  Cell& cell = history_.cell(source.address);
+  const Access& writer = cell.writer;
+  const bool is_new = writer.clock != source.writer.clock || writer.block != source.writer.block ||
+                      writer.thread != source.writer.thread;
+  const bool was_overwritten = is_new && writer.block == block_ &&
+                               writer.thread != source.issue.thread &&
+                               writer.epoch <= source.issue.epoch;
+  if (source.is_racing) {
+    report_race(source.writer, true, source.issue, Kind::kRead, source.address);
+  } else if (was_overwritten) {
+    report_race(writer, true, source.issue, Kind::kRead, source.address);
+  }
+  remember_reader(cell, source.issue);
+  source.issue.block = 0;
+}
+
+void RaceDetector::access(const void* p, size_t bytes, Kind kind, uint32_t origin) {
+  const bool is_shared = arena_->contains(p);
+  if (!is_shared && !device().memory().is_device_address(p)) return;
+  check_bounds(p, bytes, kind, origin, is_shared);
+
+  Access now = make_access(kind, origin);
   const auto begin = reinterpret_cast<uintptr_t>(p);
   const uintptr_t end = begin + bytes;
   for (uintptr_t cell = begin & ~(AccessHistory::kCellBytes - 1); cell < end;
@@ -179,6 +216,12 @@ void RaceDetector::access_cell(uintptr_t address, Access now, Kind kind, bool is
     if (of_another_block(reader)) reader = {};
   }
   check(cell.writer, true, now, kind, address);
+  if (is_shared && kind != Kind::kCopied) {
+    const auto* const p = reinterpret_cast<const void*>(address);
+    CopySource& source = sources_[arena_->offset_of(p) / AccessHistory::kCellBytes];
+    if (source.issue.block == block_ && kind == Kind::kRead) use_copied(source);
+    source.issue.block = 0;
+  }
   if (kind == Kind::kRead) {
     if (is_shared && (now.bytes & ~cell.writer.written) != 0) {
       report_once("reads shared memory that its block hasn't written", now.origin,
@@ -238,12 +281,12 @@ void RaceDetector::report_race(const Access& before, bool before_writes, const A
   const char* const distance =
       before.block < first_block_ ? "the launch before, which this one didn't wait for"
       : !same_block               ? "another block"
-      : before.thread / kWarpSize == self->index / kWarpSize ? "the same warp"
-                                                             : "another warp of the block";
+      : before.thread / kWarpSize == now.thread / kWarpSize ? "the same warp"
+                                                            : "another warp of the block";
   reports_.push_back(
       fmt::format("kernel {}: race: {} at {} by thread {} of block {}, {} at {} by thread {} of "
                   "{}, at {}",
-                  kernel_, name_of(kind), Origins::mark(now.origin), self->index,
+                  kernel_, name_of(kind), Origins::mark(now.origin), now.thread,
                   block_ - first_block_, before_kind, Origins::mark(before.origin), before.thread,
                   distance, place_of(reinterpret_cast<const void*>(address))));
 }

@@ -7,7 +7,8 @@
 // __threadfence_block() counts for nothing.
 //
 // Also reports shared memory that is read before the block writes it, and accesses outside every
-// shared array or device allocation. The order of threads doesn't matter: what isn't ordered is
+// shared array or device allocation. What cp.async reads counts once the copied bytes are read: a
+// copy may bring bytes that nobody uses. The order of threads doesn't matter: what isn't ordered is
 // found in any schedule.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/emu/async_copies.h"
 #include "cuda/emu/observer.h"
 #include "cuda/emu/race/access_history.h"
 #include "cuda/emu/race/known_work.h"
@@ -35,13 +37,14 @@ class RaceDetector : public Observer {
   void read(const void* p, size_t bytes, Place place) override {
     access(p, bytes, Kind::kRead, origins_.of(place));
   }
-  void write(const void* p, size_t bytes, Place place) override {
-    access(p, bytes, Kind::kWrite, origins_.of(place));
+  void start_copy(const void* shared, const void* global, size_t bytes, Place place) override;
+  void finish_copy(const void* shared, Place place) override {
+    access(shared, AsyncCopies::kCopyBytes, Kind::kCopied, origins_.of(place));
   }
 
   // ---- For compiled code (tsan_callbacks.cpp) ----
 
-  enum class Kind { kRead, kWrite, kAtomic };
+  enum class Kind { kRead, kWrite, kAtomic, kCopied };  // kCopied: a write by cp.async
   void access(const void* p, size_t bytes, Kind kind, uint32_t origin);
   /// After an atomic: what it orders.
   void order_by_atomic(const void* p);
@@ -56,6 +59,16 @@ class RaceDetector : public Observer {
     KnownWork known;                        // of other blocks, since the last barrier
   };
 
+  /// Where two bytes of shared memory were copied from by cp.async, if they were.
+  struct CopySource {
+    uintptr_t address = 0;
+    Access issue;            // the read that counts once the copied bytes are read
+    Access writer;           // of the source, at the issue
+    bool is_racing = false;  // with that writer
+  };
+
+  Access make_access(Kind kind, uint32_t origin) const;
+  void use_copied(CopySource& source);
   bool is_ordered(const Access& before) const;
   void check_bounds(const void* p, size_t bytes, Kind kind, uint32_t origin, bool is_shared);
   void check(const Access& before, bool before_writes, const Access& now, Kind kind,
@@ -87,6 +100,7 @@ class RaceDetector : public Observer {
   std::vector<uint32_t> fenced_before_barrier_;  // clocks, by thread
   uint32_t fenced_epoch_ = 0;                    // at the last barrier
   KnownWork known_;                              // by all threads
+  std::vector<CopySource> sources_{SharedArena::kArenaBytes / AccessHistory::kCellBytes};
 };
 
 /// The race build's observer.

@@ -55,6 +55,18 @@ __global__ void unwritten_kernel(float* out) {
   out[threadIdx.x] = values[threadIdx.x + 1];
 }
 
+/// Copies four numbers of which another lane writes the last meanwhile, and uses some.
+template <int kUsed>
+__global__ void copy_beside_write_kernel(int* out, int* numbers) {
+  LLM_SHARED(int4, copied, [1]);
+  if (threadIdx.x == 0) ptx::cp_async_16(copied, numbers);
+  ptx::cp_async_commit();
+  if (threadIdx.x == 1) numbers[3] = 9;
+  ptx::cp_async_wait<0>();
+  __syncwarp();
+  if (threadIdx.x < kUsed) out[threadIdx.x] = reinterpret_cast<const int*>(copied)[threadIdx.x];
+}
+
 __global__ void far_read_kernel(float* out, const float* in) { out[0] = in[5]; }
 
 /// What the detector says of the work, joined.
@@ -133,6 +145,20 @@ TEST_CASE("cuda race: atomics hand on what was fenced before") {
   CAPTURE(plain);
   CHECK(contains(plain, "race: atomic at"));
   CHECK(contains(plain, "of another block, at byte 0 of a device allocation of 4 bytes"));
+}
+
+TEST_CASE("cuda race: what an asynchronous copy brings counts once it is used") {
+  const auto with_kernel = [](auto kernel) {
+    return reports_of([&] {
+      DeviceArray<int> out(4);
+      DeviceArray<int> numbers(std::vector<int>{1, 2, 3, 4});
+      LLM_LAUNCH(LaunchConfig{.block = 32}, kernel, out.data(), numbers.data());
+    });
+  };
+  CHECK(with_kernel(copy_beside_write_kernel<3>) == "");
+  const std::string used = with_kernel(copy_beside_write_kernel<4>);
+  CAPTURE(used);
+  CHECK(contains(used, "by thread 1 of the same warp, at byte 12 of a device allocation"));
 }
 
 TEST_CASE("cuda race: shared memory that nobody wrote, and memory that isn't there") {
