@@ -17,6 +17,9 @@ namespace {
 /// The runner whose block runs on this operating-system thread.
 constinit thread_local BlockRunner* runner = nullptr;
 
+/// Unwinds the thread that found the block wrong; the others are dropped where they wait.
+struct Abandoned {};
+
 // A block that yields this often waits for something that won't happen.
 constexpr int64_t kMaxYields = 20'000'000;
 
@@ -108,22 +111,31 @@ void BlockRunner::fiber_main(boost::context::detail::transfer_t from) {
   arrive(from);
   BlockRunner& r = *runner;
   for (;;) {
-    r.launch_->thread_body();
-    Thread& thread = r.current();
-    r.finish_thread(thread);
-    Thread* const next = r.first_ready();
-    if (next == nullptr) {
-      if (r.num_alive_ > 0) r.abandon(r.deadlock());
-      r.stacks_.give_back(thread.stack);
-      leave_to(r.outside_);
-    }
-    self = next;
-    if (next->started) {
-      r.stacks_.give_back(thread.stack);
-      leave_to(next->context);
-    }
+    Thread* const next = r.run_thread();
+    if (next == nullptr) leave_to(r.outside_);
+    if (next->started) leave_to(next->context);
     next->started = true;
-    next->stack = thread.stack;
+  }
+}
+
+/// Runs the current thread to its end. Returns the one to run now, or null if the block is done; a
+/// thread that hasn't begun gets this one's stack.
+BlockRunner::Thread* BlockRunner::run_thread() {
+  try {
+    Thread& thread = current();
+    launch_->thread_body();
+    finish_thread(thread);
+    Thread* const next = first_ready();
+    if (next == nullptr && num_alive_ > 0) abandon(deadlock());
+    self = next;
+    if (next != nullptr && !next->started) {
+      next->stack = thread.stack;
+    } else {
+      stacks_.give_back(thread.stack);
+    }
+    return next;
+  } catch (const Abandoned&) {
+    return nullptr;
   }
 }
 
@@ -317,7 +329,7 @@ void BlockRunner::fail(const std::string& what, Place place) {
 
 void BlockRunner::abandon(std::string report) {
   report_ = std::move(report);
-  leave_to(outside_);
+  throw Abandoned();
 }
 
 // ---- thread.h ----

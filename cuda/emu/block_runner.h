@@ -68,6 +68,7 @@ class BlockRunner {
 
   static void fiber_main(boost::context::detail::transfer_t from);
   void begin_block(int64_t block);
+  Thread* run_thread();
   Thread& current() { return *static_cast<Thread*>(self); }
   Thread& lane_of(const Thread& thread, int lane) {
     return threads_[thread.index - thread.lane + lane];

@@ -15,7 +15,6 @@ namespace {
 constexpr int kFill = 0xff;
 constexpr size_t kAlignment = 256;
 constexpr size_t kGap = 256;
-constexpr size_t kMappingBytes = size_t{1} << 36;
 constexpr size_t kCommitStep = size_t{2} << 20;
 
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }

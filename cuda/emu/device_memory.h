@@ -15,6 +15,8 @@ namespace llm::emu {
 
 class DeviceMemory {
  public:
+  static constexpr size_t kMappingBytes = size_t{1} << 36;
+
   struct Allocation {
     std::byte* data = nullptr;
     size_t bytes = 0;
@@ -31,6 +33,7 @@ class DeviceMemory {
   /// False unless p is an allocation's start.
   bool free(void* p);
 
+  const std::byte* begin() const { return mapping_; }
   size_t used_bytes() const { return used_bytes_; }
   int64_t next_id() const { return next_id_; }
   std::vector<Allocation> allocations() const;

@@ -39,6 +39,7 @@ class SharedArena {
   size_t total_bytes() const { return total_bytes_; }
   /// Whether p points into shared memory, array or not.
   bool contains(const void* p) const;
+  const std::byte* begin() const { return memory_; }
   size_t offset_of(const void* p) const { return static_cast<const std::byte*>(p) - memory_; }
   /// Whether [p, p + bytes) lies in one array.
   bool holds(const void* p, size_t bytes) const;

@@ -25,12 +25,9 @@ const char* name_of(RaceDetector::Kind kind) {
 
 }  // namespace
 
-RaceDetector& race_detector() {
-  static RaceDetector instance;
-  return instance;
-}
+RaceDetector race_detector;
 
-Observer* observer() { return &race_detector(); }
+Observer* observer() { return &race_detector; }
 
 // ---- Launches and blocks ----
 
@@ -41,6 +38,8 @@ void RaceDetector::begin_launch(const KernelLaunch& launch) {
   first_block_ += num_blocks_;
   num_blocks_ = launch.grid.x * launch.grid.y * launch.grid.z;
   threads_.resize(launch.block.x * launch.block.y * launch.block.z);
+  memory_ = &device().memory();
+  device_begin_ = reinterpret_cast<uintptr_t>(memory_->begin());
   published_.clear();
   seen_.clear();
 }
@@ -52,6 +51,7 @@ std::vector<std::string> RaceDetector::end_launch() {
 
 void RaceDetector::begin_block(int64_t block, const SharedArena& arena) {
   arena_ = &arena;
+  arena_begin_ = reinterpret_cast<uintptr_t>(arena.begin());
   block_ = first_block_ + static_cast<uint32_t>(block);
   epoch_ = 0;
   std::fill(threads_.begin(), threads_.end(), Thread());
@@ -162,7 +162,7 @@ Access RaceDetector::make_access(Kind kind, uint32_t origin) const {
 void RaceDetector::start_copy(const void* shared, const void* global, size_t bytes, Place place) {
   const uint32_t origin = origins_.of(place);
   access(shared, AsyncCopies::kCopyBytes, Kind::kWrite, origin);
-  if (bytes == 0 || !device().memory().is_device_address(global)) return;
+  if (bytes == 0 || !memory_->is_device_address(global)) return;
   check_bounds(global, bytes, Kind::kRead, origin, false);
   Access issue = make_access(Kind::kRead, origin);
   issue.bytes = 3;
@@ -192,9 +192,8 @@ void RaceDetector::use_copied(CopySource& source) {
   source.issue.block = 0;
 }
 
-void RaceDetector::access(const void* p, size_t bytes, Kind kind, uint32_t origin) {
+void RaceDetector::access_watched(const void* p, size_t bytes, Kind kind, uint32_t origin) {
   const bool is_shared = arena_->contains(p);
-  if (!is_shared && !device().memory().is_device_address(p)) return;
   check_bounds(p, bytes, kind, origin, is_shared);
 
   Access now = make_access(kind, origin);
@@ -263,7 +262,7 @@ void RaceDetector::check_bounds(const void* p, size_t bytes, Kind kind, uint32_t
                 origin, p);
     return;
   }
-  if (device().memory().holds(p, bytes)) return;
+  if (memory_->holds(p, bytes)) return;
   report_once(fmt::format("{} of {} bytes outside every device allocation", name_of(kind), bytes),
               origin, p);
 }
@@ -292,7 +291,7 @@ void RaceDetector::report_race(const Access& before, bool before_writes, const A
 }
 
 std::string RaceDetector::place_of(const void* p) const {
-  return arena_->contains(p) ? arena_->describe(p) : device().memory().describe(p);
+  return arena_->contains(p) ? arena_->describe(p) : memory_->describe(p);
 }
 
 void RaceDetector::report_once(const std::string& what, uint32_t origin, const void* p) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "cuda/emu/async_copies.h"
+#include "cuda/emu/device_memory.h"
 #include "cuda/emu/observer.h"
 #include "cuda/emu/race/access_history.h"
 #include "cuda/emu/race/known_work.h"
@@ -45,7 +46,15 @@ class RaceDetector : public Observer {
   // ---- For compiled code (tsan_callbacks.cpp) ----
 
   enum class Kind { kRead, kWrite, kAtomic, kCopied };  // kCopied: a write by cp.async
-  void access(const void* p, size_t bytes, Kind kind, uint32_t origin);
+  void access(const void* p, size_t bytes, Kind kind, uint32_t origin) {
+    if (is_watched(p)) access_watched(p, bytes, kind, origin);
+  }
+  /// Whether p is in shared or device memory, not one of the thread's own variables.
+  bool is_watched(const void* p) const {
+    const auto address = reinterpret_cast<uintptr_t>(p);
+    return address - arena_begin_ < SharedArena::kArenaBytes ||
+           address - device_begin_ < DeviceMemory::kMappingBytes;
+  }
   /// After an atomic: what it orders.
   void order_by_atomic(const void* p);
   const Origins& origins() const { return origins_; }
@@ -67,6 +76,7 @@ class RaceDetector : public Observer {
     bool is_racing = false;  // with that writer
   };
 
+  void access_watched(const void* p, size_t bytes, Kind kind, uint32_t origin);
   Access make_access(Kind kind, uint32_t origin) const;
   void use_copied(CopySource& source);
   bool is_ordered(const Access& before) const;
@@ -94,6 +104,9 @@ class RaceDetector : public Observer {
   std::set<std::tuple<std::string, uint32_t, uint32_t>> seen_;
   // The block.
   const SharedArena* arena_ = nullptr;
+  const DeviceMemory* memory_ = nullptr;
+  uintptr_t arena_begin_ = 0;
+  uintptr_t device_begin_ = 0;
   uint32_t block_ = 0;
   uint32_t epoch_ = 0;
   std::vector<Thread> threads_;
@@ -103,7 +116,7 @@ class RaceDetector : public Observer {
   std::vector<CopySource> sources_{SharedArena::kArenaBytes / AccessHistory::kCellBytes};
 };
 
-/// The race build's observer.
-RaceDetector& race_detector();
+/// The race build's observer. Compiled code calls it at every access, so it is reached directly.
+extern RaceDetector race_detector;
 
 }  // namespace llm::emu

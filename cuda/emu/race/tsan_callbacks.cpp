@@ -9,9 +9,8 @@ namespace {
 using Kind = RaceDetector::Kind;
 
 void note(const void* p, size_t bytes, Kind kind, const void* return_address) {
-  if (self == nullptr) return;
-  RaceDetector& detector = race_detector();
-  detector.access(p, bytes, kind, detector.origins().of(return_address));
+  if (self == nullptr || !race_detector.is_watched(p)) return;
+  race_detector.access(p, bytes, kind, race_detector.origins().of(return_address));
 }
 
 /// Notes an atomic, and lets `run` do it.
@@ -20,7 +19,7 @@ T atomic(const volatile T* p, const void* return_address, Run run) {
   const void* const address = const_cast<const T*>(p);
   note(address, sizeof(T), Kind::kAtomic, return_address);
   const T result = run();
-  if (self != nullptr) race_detector().order_by_atomic(address);
+  if (self != nullptr) race_detector.order_by_atomic(address);
   return result;
 }
 
