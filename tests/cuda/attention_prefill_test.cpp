@@ -144,7 +144,9 @@ TEST_CASE("prefill attention equals the double reference for every group, head_d
   for (int head_dim : kHeadDims) {
     for (int group = 1; group <= 8; ++group) {
       const KvType kv_type = kKvTypes[(group + head_dim / 16) % 3];
-      const AttentionWorld world({group, 1, head_dim, kv_type, group % 3 != 0}, {20, 70, 33}, 3);
+      const int kv_heads = group == 2 || group == 3 ? 2 : 1;
+      const AttentionWorld world({group, kv_heads, head_dim, kv_type, group % 3 != 0}, {20, 70, 33},
+                                 3);
       CAPTURE(head_dim);
       CAPTURE(group);
       const CacheBytes full = world.full_cache();
@@ -228,7 +230,7 @@ TEST_CASE("a sequence of prefill attention has the same bits alone and beside ot
 
 TEST_CASE("padding rows of prefill attention give zeros and leave the cache alone") {
   for (KvType kv_type : kKvTypes) {
-    const AttentionWorld world({2, 1, 64, kv_type, true}, {90, 20}, 17);
+    const AttentionWorld world({2, 2, 64, kv_type, true}, {90, 20}, 17);
     CAPTURE(static_cast<int>(kv_type));
     const CacheBytes full = world.full_cache();
     const std::vector<RowRange> ranges{{0, 10, 70, 5}, {1, 4, 3, 3}};
