@@ -222,7 +222,7 @@ format:
 	clang-format -i $$(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh')
 
 asan:
-	$(MAKE) BUILD=$(BUILD)/asan CXXFLAGS="-O1 -g" \
+	$(MAKE) BUILD=$(BUILD)/asan WITH_CUDA=0 CXXFLAGS="-O1 -g1" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" test
 
 race: setup
