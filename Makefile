@@ -227,7 +227,7 @@ asan:
 
 race: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/race_tests
-	@$(BUILD)/race_tests -sf="tests/cuda/*" -sfe="*cuda_cli_test*"
+	@$(BUILD)/race_tests -sf="tests/cuda/*" -sfe="*cuda_cli_test*,*cuda_errors_test*" -tce="*--invariant*"
 
 # The readers and their fuzz targets, built apart with clang (tests/fuzz/).
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))
