@@ -69,9 +69,12 @@ AVX512_FLAGS += $(if $(findstring clang,$(CXX)),,-Wno-uninitialized -Wno-maybe-u
 %_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
 %_avx512bf16.o: ISA_FLAGS = $(AVX512_FLAGS) -mavx512bf16
 # -lineinfo: profilers and compute-sanitizer name lines.
-NVCC_FLAGS := -std=c++20 -O3 -lineinfo -I. -Isrc -MMD -MP -Xfatbin -compress-all \
+NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Isrc -MMD -MP -Xfatbin -compress-all \
   -Xptxas -v,-warn-spills,-warn-lmem-usage,-warn-double-usage \
-  $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
+  $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) $(CUDA_NEWER)
+# For GPUs between and after those: compiled by their driver.
+CUDA_NEWER := $(if $(filter 90a,$(CUDA_ARCHS)),$(if $(word 2,$(CUDA_ARCHS)),-gencode \
+  arch=compute_90,code=compute_90))
 comma := ,
 space := $(subst ,, )
 %/cuda/cuda_system.o: ALL_CXXFLAGS += \
@@ -116,6 +119,7 @@ else
 LLM_OBJECTS := $(OBJECTS)
 endif
 
+.DELETE_ON_ERROR:
 .PHONY: all setup chat test lint format asan race fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup

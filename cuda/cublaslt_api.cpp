@@ -26,6 +26,7 @@ std::optional<CublasLtApi> load() {
   if (library == nullptr) return std::nullopt;
   CublasLtApi api;
   const bool complete =
+      look_up(library, "cublasLtGetVersion", api.get_version) &&
       look_up(library, "cublasLtCreate", api.create) &&
       look_up(library, "cublasLtDestroy", api.destroy) &&
       look_up(library, "cublasLtMatmulDescCreate", api.matmul_desc_create) &&

@@ -9,6 +9,7 @@
 namespace llm {
 
 struct CublasLtApi {
+  decltype(&cublasLtGetVersion) get_version = nullptr;
   decltype(&cublasLtCreate) create = nullptr;
   decltype(&cublasLtDestroy) destroy = nullptr;
   decltype(&cublasLtMatmulDescCreate) matmul_desc_create = nullptr;

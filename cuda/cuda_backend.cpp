@@ -83,8 +83,7 @@ class CudaBackend : public Backend {
     isa_ = fmt::format("sm_{}{}", properties.major, properties.minor);
     stream_ = make_stream();
     arrays_ = std::make_unique<StepArrays>();
-    upload_ = std::make_unique<WeightUpload>(pool);
-    cublaslt_ = CublasLtGemm::create();
+    if (!invariant_) cublaslt_ = CublasLtGemm::create();
   }
 
   std::string_view name() const override { return "cuda"; }
@@ -119,7 +118,8 @@ class CudaBackend : public Backend {
   }
 
   void finish() override {
-    upload_->finish();
+    if (upload_) upload_->finish();
+    upload_.reset();
     LLM_CUDA(cudaStreamSynchronize(stream()));
   }
 
@@ -129,13 +129,13 @@ class CudaBackend : public Backend {
 
   void place(Embedding& table) override {
     std::byte* to = new_weights(table.weight.shape.num_elements() * 2);
-    upload_->bf16(to, table.weight);
+    upload().bf16(to, table.weight);
     table.weight = {to, DType::kBF16, table.weight.shape};
   }
 
   void place(Norm& norm) override {
     float* to = reinterpret_cast<float*>(new_weights(norm.size * 4));
-    upload_->f32(reinterpret_cast<std::byte*>(to), norm.weight, norm.size);
+    upload().f32(reinterpret_cast<std::byte*>(to), norm.weight, norm.size);
     norm.weight = to;
   }
 
@@ -148,7 +148,7 @@ class CudaBackend : public Backend {
     place_bias(linear);
     std::byte* to = new_weights(linear.n() * linear.k * 2);
     for (LinearPart& part : linear.parts) {
-      upload_->bf16(to, part.weight);
+      upload().bf16(to, part.weight);
       part.weight = {to, DType::kBF16, part.weight.shape};
       to += part.weight.bytes();
     }
@@ -272,6 +272,11 @@ class CudaBackend : public Backend {
     return args;
   }
 
+  WeightUpload& upload() {
+    if (!upload_) upload_ = std::make_unique<WeightUpload>(*pool_);
+    return *upload_;
+  }
+
   std::byte* new_weights(int64_t bytes) {
     use_device();
     weights_.push_back(uninitialized_device_memory(bytes));
@@ -292,7 +297,7 @@ class CudaBackend : public Backend {
       }
     }
     float* bias = reinterpret_cast<float*>(new_weights(linear.n() * 4));
-    upload_->f32(reinterpret_cast<std::byte*>(bias), values.data(), linear.n());
+    upload().f32(reinterpret_cast<std::byte*>(bias), values.data(), linear.n());
     for (LinearPart& part : linear.parts) {
       part.bias = bias;
       bias += part.rows();
@@ -400,7 +405,7 @@ class CudaBackend : public Backend {
   std::string isa_;
   Stream stream_;
   std::unique_ptr<StepArrays> arrays_;
-  std::unique_ptr<WeightUpload> upload_;
+  std::unique_ptr<WeightUpload> upload_;  // while weights are placed
   std::unique_ptr<CublasLtGemm> cublaslt_;
   std::vector<DeviceMemory> weights_;
   PinnedWorkspace host_copy_;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda.h"
+#include "cuda/cublaslt_api.h"
 #include "cuda/kernels.h"
 #include "cuda/rt.h"
 
@@ -37,11 +38,7 @@ std::string no_device_problem(cudaError_t status, int driver_version) {
 }
 
 /// Why this one can't be used; fills in its free memory.
-std::string problem_of(CudaDevice& device, const cudaDeviceProp& properties) {
-  if (properties.major < kOldestMajor) {
-    return fmt::format("{} ({}) is too old: sm_80 (Ampere) or newer is needed", device.name,
-                       device.architecture);
-  }
+std::string problem_of(CudaDevice& device) {
   size_t free_bytes = 0;
   size_t total_bytes = 0;
   cudaError_t status = cudaSetDevice(device.index);
@@ -55,14 +52,33 @@ std::string problem_of(CudaDevice& device, const cudaDeviceProp& properties) {
   device.free_bytes = static_cast<int64_t>(free_bytes);
   status = kernel_image_status();
   if (status == cudaErrorNoKernelImageForDevice) {
-    return fmt::format("this build has code for {}, but {} is {}: build with CUDA_ARCHS={}{}",
-                       LLM_CUDA_ARCHS, device.name, device.architecture, properties.major,
-                       properties.minor);
+    return fmt::format("this build has code for {}, but {} is {}: build with CUDA_ARCHS={}",
+                       LLM_CUDA_ARCHS, device.name, device.architecture,
+                       device.architecture.substr(device.architecture.find('_') + 1));
   }
   if (status != cudaSuccess) {
     return fmt::format("{} can't run the kernels: {}", device.name, cudaGetErrorString(status));
   }
   return {};
+}
+
+CudaDevice read_device(int index) {
+  CudaDevice device;
+  device.index = index;
+  cudaDeviceProp properties{};
+  if (const cudaError_t read = cudaGetDeviceProperties(&properties, index); read != cudaSuccess) {
+    device.problem = fmt::format("can't be read: {}", cudaGetErrorString(read));
+    return device;
+  }
+  device.name = properties.name;
+  device.architecture = fmt::format("sm_{}{}", properties.major, properties.minor);
+  device.num_multiprocessors = properties.multiProcessorCount;
+  device.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  if (properties.major < kOldestMajor) {
+    device.problem = fmt::format("{} ({}) is too old: sm_80 (Ampere) or newer is needed",
+                                 device.name, device.architecture);
+  }
+  return device;
 }
 
 }  // namespace
@@ -83,22 +99,19 @@ CudaSystem find_cuda() {
     system.problem = no_device_problem(status, driver_version);
     return system;
   }
-  for (int index = 0; index < count; ++index) {
-    CudaDevice device;
-    device.index = index;
-    cudaDeviceProp properties{};
-    if (const cudaError_t read = cudaGetDeviceProperties(&properties, index); read != cudaSuccess) {
-      device.problem = fmt::format("can't be read: {}", cudaGetErrorString(read));
-    } else {
-      device.name = properties.name;
-      device.architecture = fmt::format("sm_{}{}", properties.major, properties.minor);
-      device.num_multiprocessors = properties.multiProcessorCount;
-      device.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
-      device.problem = problem_of(device, properties);
-    }
-    system.devices.push_back(std::move(device));
-  }
+  for (int index = 0; index < count; ++index) system.devices.push_back(read_device(index));
   return system;
+}
+
+void open_cuda_device(CudaDevice& device) {
+  if (device.problem.empty()) device.problem = problem_of(device);
+}
+
+std::string cublaslt_version() {
+  const CublasLtApi* api = load_cublaslt();
+  if (api == nullptr) return {};
+  const size_t version = api->get_version();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace llm

@@ -33,6 +33,8 @@ __device__ __forceinline__ float2 unpack_bf16(uint32_t pair) {
 }
 
 /// x / (1 + exp(-x)), with a relative error of about (3 + |x|) 2^-23: its callers round to BF16.
+/// Below -87.3, where it is less than 2^-119, it may be 0: __fdividef() divides by no more than
+/// 2^126.
 __device__ __forceinline__ float silu(float x) {
   constexpr float kLog2E = 1.4426950408889634f;
   return __fdividef(x, 1.0f + ptx::exp2_approx(-kLog2E * x));

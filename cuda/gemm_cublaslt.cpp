@@ -5,6 +5,8 @@ namespace {
 
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;  // what Hopper's best kernels ask for
 constexpr size_t kMaxPlans = 4096;
+// Of every operand: rows of a step begin anywhere.
+constexpr uint32_t kOperandAlignment = 16;
 
 }  // namespace
 
@@ -66,9 +68,17 @@ std::unique_ptr<CublasLtGemm::Plan> CublasLtGemm::make_plan(const Key& key) cons
   const size_t workspace = kWorkspaceBytes;
   cublasLtMatmulHeuristicResult_t best{};
   int count = 0;
-  plan->found =
+  bool limited =
       api_->preference_set_attribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                     &workspace, sizeof workspace) == CUBLAS_STATUS_SUCCESS &&
+                                     &workspace, sizeof workspace) == CUBLAS_STATUS_SUCCESS;
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    limited &= api_->preference_set_attribute(preference, attribute, &kOperandAlignment,
+                                              sizeof kOperandAlignment) == CUBLAS_STATUS_SUCCESS;
+  }
+  plan->found =
+      limited &&
       api_->algo_get_heuristic(handle_, plan->operation, plan->a, plan->b, plan->d, plan->d,
                                preference, 1, &best, &count) == CUBLAS_STATUS_SUCCESS &&
       count > 0 && best.state == CUBLAS_STATUS_SUCCESS;

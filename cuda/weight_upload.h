@@ -15,6 +15,10 @@ namespace llm {
 class WeightUpload {
  public:
   explicit WeightUpload(ThreadPool& pool) : pool_(&pool), stream_(make_stream()) {}
+  /// Without finish(), after an error: copies may still read the ring.
+  ~WeightUpload() { cudaStreamSynchronize(stream_.get()); }
+  WeightUpload(const WeightUpload&) = delete;
+  WeightUpload& operator=(const WeightUpload&) = delete;
 
   /// Queues the copy of a matrix of F32, F16 or BF16, rounded to BF16; when it returns, `from` may
   /// go.

@@ -282,7 +282,10 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const vo
   });
 }
 
+size_t get_version() { return CUBLAS_VERSION; }
+
 constexpr CublasLtApi kApi{
+    .get_version = get_version,
     .create = lt_create,
     .destroy = lt_destroy,
     .matmul_desc_create = desc_create,

@@ -24,7 +24,7 @@ struct CudaDevice {
 };
 
 struct CudaSystem {
-  std::vector<CudaDevice> devices;
+  std::vector<CudaDevice> devices;  // without what open_cuda_device() tells
   std::string driver;   // the latest CUDA version that the driver serves, "13.0"; empty: no driver
   std::string problem;  // why there are none, one sentence with the way out
 };
@@ -32,8 +32,15 @@ struct CudaSystem {
 /// The toolkit and the architectures of this build: "13.0 for sm_80, sm_90a"; empty: none.
 std::string cuda_build();
 
-/// Looks at every device. Never throws: what is wrong with one is its `problem`.
+/// What devices there are. Never throws: what is wrong with one is its `problem`.
 CudaSystem find_cuda();
+
+/// Fills in the free memory, and the problem where the device can't be used. Takes some of its
+/// memory until the program ends, so only for devices that are asked about. Never throws.
+void open_cuda_device(CudaDevice& device);
+
+/// The version of cuBLASLt, "13.1.0", which is loaded at run time; empty where it isn't found.
+std::string cublaslt_version();
 
 struct CudaOptions {
   int device = 0;  // index

@@ -12,6 +12,10 @@ CudaSystem find_cuda() {
           .problem = "this build has no CUDA part: install the CUDA toolkit and build again"};
 }
 
+void open_cuda_device(CudaDevice&) {}
+
+std::string cublaslt_version() { return {}; }
+
 std::unique_ptr<Backend> make_cuda_backend(ThreadPool&, const CudaOptions&) {
   fail("{}", find_cuda().problem);
 }

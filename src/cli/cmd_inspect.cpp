@@ -103,7 +103,8 @@ ExitCode inspect_devices(const InspectOptions& options) {
   if (!options.model.empty() || options.check) {
     refuse("--devices is about this machine: leave out MODEL and --check");
   }
-  const CudaSystem cuda = find_cuda();
+  CudaSystem cuda = find_cuda();
+  for (CudaDevice& device : cuda.devices) open_cuda_device(device);
   write_stdout(options.json ? devices_json(cuda) : devices_table(cuda));
   return ExitCode::kOk;
 }

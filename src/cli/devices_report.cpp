@@ -36,7 +36,11 @@ std::string devices_table(const CudaSystem& cuda) {
       memory == kUnlimitedMemory ? "" : fmt::format(", {} available", size_text(memory)));
   if (cuda.devices.empty()) return table + fmt::format("{:<10}none: {}\n", "cuda", cuda.problem);
   for (const CudaDevice& device : cuda.devices) table += gpu_line(device);
-  return table;
+  const std::string cublaslt = cublaslt_version();
+  return table + fmt::format("{:<10}{}\n", "cuBLASLt",
+                             cublaslt.empty()
+                                 ? "not found: prompts go through a product of our own, slower"
+                                 : cublaslt);
 }
 
 std::string devices_json(const CudaSystem& cuda) {
@@ -49,6 +53,7 @@ std::string devices_json(const CudaSystem& cuda) {
   Json& gpu = object["cuda"];
   gpu = {{"build", text_or_null(cuda_build())},
          {"driver", text_or_null(cuda.driver)},
+         {"cublaslt", text_or_null(cublaslt_version())},
          {"problem", text_or_null(cuda.problem)},
          {"devices", Json::array()}};
   for (const CudaDevice& device : cuda.devices) {

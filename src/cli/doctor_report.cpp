@@ -126,7 +126,13 @@ DoctorSection driver_section(const fs::path& root) {
   std::getline(file, line);
   DoctorSection section{
       "gpu", {line.empty() ? unknown("nvidia_driver", "none") : fact("nvidia_driver", line)}};
-  const CudaSystem cuda = find_cuda();
+  CudaSystem cuda = find_cuda();
+  for (CudaDevice& device : cuda.devices) open_cuda_device(device);
+  if (!cuda.devices.empty()) {
+    const std::string cublaslt = cublaslt_version();
+    section.facts.push_back(cublaslt.empty() ? unknown("cublaslt", "not found")
+                                             : fact("cublaslt", cublaslt));
+  }
   if (cuda.devices.empty()) section.facts.push_back(unknown("devices", "none: " + cuda.problem));
   for (const CudaDevice& device : cuda.devices) {
     section.facts.push_back(

@@ -36,7 +36,7 @@ void limit_batched_tokens(SchedulerOptions& scheduler, int64_t most) {
 }  // namespace
 
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
-  begin_section(app, "Engine (none of this changes the answer)");
+  begin_section(app, "Engine (none of this changes the answer; on a GPU with --invariant)");
   refuse_empty(add_text(app, "--draft", flags.draft, "MODEL|ngram",
                         "Guess tokens with a small model of the same vocabulary, or by look-up in "
                         "the text so far, and verify them together"));

@@ -105,7 +105,8 @@ CudaDevice required_gpu(const DeviceChoice& choice, const ModelFiles& files) {
                ? std::string("is only cuda:0")
                : fmt::format("are cuda:0 to cuda:{}", system.devices.size() - 1));
   }
-  const CudaDevice& device = system.devices[static_cast<size_t>(choice.cuda_index)];
+  CudaDevice device = system.devices[static_cast<size_t>(choice.cuda_index)];
+  open_cuda_device(device);
   if (!device.problem.empty()) {
     refuse("--device cuda:{}: {} (or use --device cpu)", device.index, device.problem);
   }
@@ -121,7 +122,8 @@ CudaDevice required_gpu(const DeviceChoice& choice, const ModelFiles& files) {
 
 /// The first GPU that can be used and holds the weights.
 std::optional<CudaDevice> fitting_gpu(const ModelFiles& files, const Log& log) {
-  for (const CudaDevice& device : find_cuda().devices) {
+  for (CudaDevice& device : find_cuda().devices) {
+    open_cuda_device(device);
     if (!device.problem.empty()) {
       log.info("cuda:{} isn't used: {}", device.index, device.problem);
     } else if (weight_bytes(files.config) > plannable_bytes(device)) {

@@ -64,17 +64,21 @@ void Decoder::reserve(const Batch& batch) {
   LLM_CHECK(positions <= max_positions_, "position {} of {}", positions - 1, max_positions_);
   fill_rope(positions);
   if (batch.num_tokens() > capacity_tokens_) {
-    capacity_tokens_ = batch.num_tokens();
-    hidden_ = backend_->allocate(float_bytes(capacity_tokens_, config_.hidden_size));
-    qkv_ =
-        backend_->allocate(float_bytes(capacity_tokens_, config_.q_size() + 2 * config_.kv_size()));
+    const int64_t tokens = batch.num_tokens();
+    capacity_tokens_ = 0;
+    hidden_ = qkv_ = mixed_ = gated_ = {};  // before there is more
+    hidden_ = backend_->allocate(float_bytes(tokens, config_.hidden_size));
+    qkv_ = backend_->allocate(float_bytes(tokens, config_.q_size() + 2 * config_.kv_size()));
     const DType operand = backend_->operand_dtype();
-    mixed_ = backend_->allocate(byte_size(operand, {capacity_tokens_, config_.q_size()}));
-    gated_ = backend_->allocate(byte_size(operand, {capacity_tokens_, config_.intermediate_size}));
+    mixed_ = backend_->allocate(byte_size(operand, {tokens, config_.q_size()}));
+    gated_ = backend_->allocate(byte_size(operand, {tokens, config_.intermediate_size}));
+    capacity_tokens_ = tokens;
   }
   if (batch.num_logits() > capacity_logits_) {
+    capacity_logits_ = 0;
+    logits_ = {};
+    logits_ = backend_->allocate(float_bytes(batch.num_logits(), config_.vocab_size));
     capacity_logits_ = batch.num_logits();
-    logits_ = backend_->allocate(float_bytes(capacity_logits_, config_.vocab_size));
   }
 }
 

@@ -75,6 +75,7 @@ TEST_CASE("cuda: devices are listed, and a wrong one is refused") {
   const LlmResult listed = run_emulated({"inspect", "--devices"});
   CHECK(listed.exit_code == 0);
   CHECK(contains(listed.out, "cuda:0    Emulated GPU, sm_90, 4 multiprocessors"));
+  CHECK(contains(listed.out, "cuBLASLt  1"));
   const LlmResult json = run_emulated({"inspect", "--devices", "--json"});
   const JsonValue devices = parse_json(json.out, "devices");
   CHECK(devices.find("cuda")->find("devices")->array.size() == 1);

@@ -21,11 +21,8 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 constexpr int64_t kContext = 1536;
-// Both backends round operands to BF16 at the same points and differ in the order of their sums
-// only. A sum near the middle of two BF16 values then rounds the other way: 2^-9 of a value, which
-// the layers after it spread. What comes out is stated as a share of the logits' range, and
-// tests/cuda/cuda_model_test.cpp checks it.
-constexpr double kLogitThreshold = 0.25;
+// Logits this close may change places: 1 % of the range of this model's, as in cuda_model_test.cpp.
+constexpr double kLogitThreshold = 0.32;
 
 struct EngineSetting {
   int64_t max_num_seqs = 4;

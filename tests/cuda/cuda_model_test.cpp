@@ -2,6 +2,8 @@
 // the CPU with BF16 activations, tokens against the CPU's.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "cuda_test.h"
@@ -20,6 +22,22 @@ RunningModel::Options on_gpu(DType kv_dtype = DType::kBF16, bool invariant = fal
   return options;
 }
 
+/// The same continuation, or another from where the CPU's two best logits are so close that both
+/// errors together can turn them.
+void check_greedy(RunningModel& gpu, RunningModel& cpu, const Fixture& f) {
+  const auto count = static_cast<int64_t>(f.greedy.size());
+  const std::vector<int32_t> a = gpu.greedy(f.ids, count);
+  const std::vector<int32_t> b = cpu.greedy(f.ids, count);
+  if (a == b) return;
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first - a.begin();
+  std::vector<int32_t> ids = f.ids;
+  ids.insert(ids.end(), b.begin(), b.begin() + at);
+  const Logits all = cpu.logits(ids);
+  std::vector<float> last(all.end() - cpu.config().vocab_size, all.end());
+  std::partial_sort(last.begin(), last.begin() + 2, last.end(), std::greater<float>());
+  CHECK(last[0] - last[1] <= 2 * 1.5 * f.bf16_max);
+}
+
 }  // namespace
 
 TEST_CASE("cuda: plain fixtures stay within 1.5 times the reference's own BF16 error") {
@@ -35,10 +53,8 @@ TEST_CASE("cuda: plain fixtures stay within 1.5 times the reference's own BF16 e
     CHECK(d.mean <= 1.5 * f.bf16_mean);
     RunningModel cpu(dir, {.act = ActDType::kBF16, .kv_dtype = DType::kBF16});
     const Difference c = difference(got, cpu.logits(f.ids));
-    MESSAGE(name, " gpu-ref ", d.max, " (", f.bf16_max, ") gpu-cpu ", c.max, " of range ",
-            range(f.logits));
-    CHECK(model.greedy(f.ids, static_cast<int64_t>(f.greedy.size())) ==
-          cpu.greedy(f.ids, static_cast<int64_t>(f.greedy.size())));
+    CHECK(c.max <= 1.5 * f.bf16_max);
+    check_greedy(model, cpu, f);
   }
 }
 
@@ -56,8 +72,6 @@ TEST_CASE("cuda: own goldens stay within 1.5 times the reference's own BF16 erro
     const Difference d = difference(got, expected);
     CHECK(d.max <= 1.5 * double{golden.bf16_max_abs_diff});
     CHECK(d.mean <= 1.5 * double{golden.bf16_mean_abs_diff});
-    MESSAGE(name, " T=", golden.input_ids.size(), " gpu-ref ", d.max, " (",
-            golden.bf16_max_abs_diff, ")");
   }
 }
 

@@ -36,13 +36,17 @@ class DeviceArray {
   /// values.size() must be size().
   void set(const std::vector<T>& values) {
     REQUIRE(values.size() == size_);
+    if (size_ == 0) return;
     LLM_CUDA(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice));
   }
-  void fill(int byte) { LLM_CUDA(cudaMemset(data_, byte, size_ * sizeof(T))); }
+  void fill(int byte) {
+    if (size_ > 0) LLM_CUDA(cudaMemset(data_, byte, size_ * sizeof(T)));
+  }
   /// Waits for all work before.
   std::vector<T> host() const {
     std::vector<T> values(size_);
     LLM_CUDA(cudaDeviceSynchronize());
+    if (size_ == 0) return values;
     LLM_CUDA(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost));
     return values;
   }

@@ -82,7 +82,9 @@ inline Approx expected_silu_mul(const Approx& gate, const Approx& up) {
   const double relative = (8 + std::fabs(gate.value)) * kFloatEpsilon;
   const double bound = 1.1 * gate.bound * (std::fabs(up.value) + up.bound) +
                        std::fabs(s) * up.bound + std::fabs(value) * relative;
-  return {value, bound + kBf16Rounding * (std::fabs(value) + bound) + 0x1p-126};
+  // Below -87.3 the kernel's silu may be 0 in place of what is less than 2^-119.
+  const double vanished = gate.value < -87 ? 0x1p-119 * (std::fabs(up.value) + up.bound) : 0;
+  return {value, bound + kBf16Rounding * (std::fabs(value) + bound) + 0x1p-126 + vanished};
 }
 
 /// RMSNorm rounded to BF16: the sum of squares takes width / 256 + 13 roundings in a row, whose
