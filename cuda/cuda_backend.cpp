@@ -23,12 +23,6 @@ namespace {
 constexpr int64_t kMaxLargeRows = 2048;
 // Partial results of attention that are in memory at a time.
 constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
-// What the attention kernels are made for.
-constexpr int64_t kMaxGroup = 8;
-constexpr int64_t kMaxHeadDim = 256;
-// Widths of BF16 rows: 16 bytes are read at a time.
-constexpr int64_t kWidthMultiple = 8;
-
 /// Consecutive rows of one class.
 struct RowRange {
   int64_t begin = 0;
@@ -141,10 +135,7 @@ class CudaBackend : public Backend {
 
   /// The parts become one matrix, row by row.
   void place(Linear& linear) override {
-    if (linear.k % kWidthMultiple != 0) {
-      refuse("{} takes {} inputs, but on a GPU a width must be a multiple of {}: use --device cpu",
-             linear.name, linear.k, kWidthMultiple);
-    }
+    LLM_CHECK(linear.k % kCudaWidthMultiple == 0, "{} takes {}", linear.name, linear.k);
     place_bias(linear);
     std::byte* to = new_weights(linear.n() * linear.k * 2);
     for (LinearPart& part : linear.parts) {
@@ -160,14 +151,9 @@ class CudaBackend : public Backend {
   void do_begin_step(const Batch& batch, const AttentionParams& params) override {
     use_device();
     const int64_t group = params.num_attention_heads / params.num_key_value_heads;
-    if (group > kMaxGroup || params.head_dim > kMaxHeadDim ||
-        params.head_dim % kWidthMultiple != 0) {
-      refuse(
-          "{} query heads for each KV head, of {} dimensions: on a GPU at most {} of at most {}, a "
-          "multiple of {}: use --device cpu",
-          group, params.head_dim, kMaxGroup, kMaxHeadDim, kWidthMultiple);
-    }
-    arrays_->upload(batch, static_cast<int>(kMaxGroup / group), invariant_, stream());
+    LLM_CHECK(group <= kCudaMaxGroup && params.head_dim <= kCudaMaxHeadDim &&
+              params.head_dim % kCudaWidthMultiple == 0);
+    arrays_->upload(batch, static_cast<int>(kCudaMaxGroup / group), invariant_, stream());
   }
 
   void do_embed(Tensor hidden, const Embedding& table, const Batch& batch) override {

@@ -12,10 +12,10 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
     size_t total_bytes = 0;
     const bool known = cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess;
     fail(
-        "out of GPU memory{}: lower --ctx, --max-num-seqs or --batch, give --kv-dtype fp8 or int8, "
-        "or use --device cpu ({}, {}:{})",
+        "out of GPU memory{}: lower --ctx, --kv-blocks, --max-num-seqs, --batch or "
+        "--max-num-batched-tokens, give --kv-dtype fp8 or int8, or use --device cpu ({}:{})",
         known ? fmt::format(": {} of {} MiB are free", free_bytes >> 20, total_bytes >> 20) : "",
-        call, file, line);
+        file, line);
   }
   fail("GPU error in {}: {} ({}, {}:{})", call, cudaGetErrorString(status),
        cudaGetErrorName(status), file, line);

@@ -42,6 +42,12 @@ void open_cuda_device(CudaDevice& device);
 /// The version of cuBLASLt, "13.1.0", which is loaded at run time; empty where it isn't found.
 std::string cublaslt_version();
 
+// What the kernels are made for: query heads for each KV head, dimensions of a head, and what every
+// width of the model is a multiple of.
+inline constexpr int64_t kCudaMaxGroup = 8;
+inline constexpr int64_t kCudaMaxHeadDim = 256;
+inline constexpr int64_t kCudaWidthMultiple = 8;
+
 struct CudaOptions {
   int device = 0;  // index
   /// Every row through the same kernels, however a prompt is cut into chunks (design: "equal

@@ -129,6 +129,9 @@ ExitCode run(RunOptions& options) {
   check_run_options(options);
   const Log log = options.common.log();
   repair_texts(options.answer, log);
+  if (options.jsonl && !computes(options)) {
+    refuse("--device shape computes nothing: --jsonl needs a device that does");
+  }
   if (options.jsonl) return run_jsonl(options, log);
   if (!computes(options) && (!options.trace_shapes || options.logits_out || options.logprobs)) {
     refuse(

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -68,16 +69,20 @@ ContextRequest cache_request(const CommonOptions& common, const ModelFiles& file
                              const EngineFlags& flags) {
   const DType dtype = common.device.cache_dtype();
   ContextRequest request{.ctx = common.ctx,
-                         .kv_bytes_per_token = kv_bytes_per_token(files.config, dtype),
-                         .available_bytes = memory_for_cache(files, common.device)};
+                         .kv_bytes_per_token = kv_bytes_per_token(files.config, dtype)};
+  std::optional<ModelConfig> draft;
   if (flags.draft && *flags.draft != kNgram) {
-    const ModelConfig draft = load_model_config(resolve_model_dir(*flags.draft));
-    request.kv_bytes_per_token += kv_bytes_per_token(draft, dtype);
+    draft = load_model_config(resolve_model_dir(*flags.draft));
+    refuse_unfit_draft(*flags.draft, *draft, files, common.device);
+    request.kv_bytes_per_token += kv_bytes_per_token(*draft, dtype);
   }
+  request.available_bytes = memory_for_cache(files, common.device, draft ? &*draft : nullptr);
+  if (common.device.device == Device::kCuda) request.way_out = ", or use --device cpu";
   const int64_t tokens = flags.cache_tokens().value_or(0);
   if (tokens > request.available_bytes / request.kv_bytes_per_token) {
-    refuse("--kv-blocks {} needs {}, but {} are available: give fewer", *flags.kv_blocks,
-           size_text(tokens * request.kv_bytes_per_token), size_text(request.available_bytes));
+    refuse("--kv-blocks {} needs {}, but {} are available: give fewer{}", *flags.kv_blocks,
+           size_text(tokens * request.kv_bytes_per_token), size_text(request.available_bytes),
+           request.way_out);
   }
   return request;
 }

@@ -89,9 +89,9 @@ int64_t address_space_available() {
       static_cast<double>(tokens) * static_cast<double>(request.kv_bytes_per_token);
   refuse(
       "{} needs {} for keys and values ({} bytes per token), but {} are available: give a smaller "
-      "--ctx, or --kv-dtype int8 or fp8 (half of bf16)",
+      "--ctx, or --kv-dtype int8 or fp8 (half of bf16){}",
       what, size_text(static_cast<int64_t>(needed)), request.kv_bytes_per_token,
-      size_text(request.available_bytes));
+      size_text(request.available_bytes), request.way_out);
 }
 
 int64_t context_from_flag(const ContextRequest& request, const ModelConfig& config,

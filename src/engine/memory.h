@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 
 #include "base/log.h"
 #include "model/model_config.h"
@@ -23,6 +24,7 @@ struct ContextRequest {
   int64_t max_tokens = 0;          // to generate; kNoTokenLimit for no limit
   int64_t kv_bytes_per_token = 0;  // of all layers
   int64_t available_bytes = 0;     // for keys and values
+  std::string way_out = {};        // ends the refusal of what doesn't fit
 };
 
 /// The context: --ctx, or what the request needs up to the model's maximum and to what fits the

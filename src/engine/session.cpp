@@ -83,16 +83,60 @@ int64_t weight_bytes(const ModelConfig& config) {
   return config.num_parameters() * bits_of(DType::kBF16) / 8;
 }
 
-/// Device memory that a step's operands, results and workspaces may take, as a share of all.
-constexpr int64_t kWorkspaceShare = 16;
+/// Device memory that steps of the usual size need beside weights and cache: operands and results
+/// of as many rows, the logits of as many, workspaces of the products and of attention.
+int64_t step_bytes(const ModelConfig& c) {
+  constexpr int64_t kRows = 528;
+  constexpr int64_t kLogits = 512;  // where those of a whole chunk of a prompt are asked for
+  constexpr int64_t kWorkspaces = int64_t{128} << 20;
+  const int64_t floats = c.hidden_size + c.q_size() + 2 * c.kv_size() + 2 * c.intermediate_size;
+  const int64_t halves = 2 * c.q_size() + c.hidden_size + 2 * c.intermediate_size;
+  return kRows * (4 * floats + 2 * halves) + kLogits * 4 * c.vocab_size + kWorkspaces;
+}
 
-/// What is left of a GPU's free memory for weights and cache.
-int64_t plannable_bytes(const CudaDevice& device) {
-  return std::max<int64_t>(0, device.free_bytes - device.total_bytes / kWorkspaceShare);
+/// What a GPU has free for weights and cache.
+int64_t plannable_bytes(const CudaDevice& device, const ModelConfig& config) {
+  return std::max<int64_t>(0, device.free_bytes - step_bytes(config));
+}
+
+/// Why the GPU's kernels can't compute a model of this shape; empty if they can.
+std::string shape_problem(const ModelConfig& c) {
+  const auto odd = [](const char* what, int64_t size) {
+    return size % kCudaWidthMultiple == 0
+               ? std::string()
+               : fmt::format("{} is {}, but has to be a multiple of {} there", what, size,
+                             kCudaWidthMultiple);
+  };
+  const int64_t group = c.num_attention_heads / c.num_key_value_heads;
+  if (group > kCudaMaxGroup) {
+    return fmt::format(
+        "it has {} attention heads for each KV head, but at most {} are computed there", group,
+        kCudaMaxGroup);
+  }
+  if (c.head_dim > kCudaMaxHeadDim) {
+    return fmt::format("head_dim is {}, but can be at most {} there", c.head_dim, kCudaMaxHeadDim);
+  }
+  for (const std::string& problem : {odd("hidden_size", c.hidden_size), odd("head_dim", c.head_dim),
+                                     odd("intermediate_size", c.intermediate_size)}) {
+    if (!problem.empty()) return problem;
+  }
+  return {};
 }
 
 std::string label_of(const CudaDevice& device) {
   return fmt::format("cuda:{} ({}, {})", device.index, device.name, device.architecture);
+}
+
+/// Why this model can't be computed on this GPU; empty if it can.
+std::string model_problem(const std::string& name, const ModelConfig& config,
+                          const CudaDevice& device) {
+  if (const std::string problem = shape_problem(config); !problem.empty()) {
+    return fmt::format("{}: {}", name, problem);
+  }
+  if (weight_bytes(config) <= plannable_bytes(device, config)) return {};
+  return fmt::format("{} needs {} for its weights and {} for its steps, but {} has {} free", name,
+                     size_text(weight_bytes(config)), size_text(step_bytes(config)),
+                     label_of(device), size_text(device.free_bytes));
 }
 
 /// The GPU that was asked for.
@@ -110,12 +154,9 @@ CudaDevice required_gpu(const DeviceChoice& choice, const ModelFiles& files) {
   if (!device.problem.empty()) {
     refuse("--device cuda:{}: {} (or use --device cpu)", device.index, device.problem);
   }
-  if (weight_bytes(files.config) > plannable_bytes(device)) {
-    refuse(
-        "{} needs {} for its weights, but {} has {} free: end what else uses it, choose a smaller "
-        "model, or use --device cpu",
-        files.name, size_text(weight_bytes(files.config)), label_of(device),
-        size_text(device.free_bytes));
+  if (const std::string problem = model_problem(files.name, files.config, device);
+      !problem.empty()) {
+    refuse("--device cuda: {}: choose another model, or use --device cpu", problem);
   }
   return device;
 }
@@ -124,14 +165,10 @@ CudaDevice required_gpu(const DeviceChoice& choice, const ModelFiles& files) {
 std::optional<CudaDevice> fitting_gpu(const ModelFiles& files, const Log& log) {
   for (CudaDevice& device : find_cuda().devices) {
     open_cuda_device(device);
-    if (!device.problem.empty()) {
-      log.info("cuda:{} isn't used: {}", device.index, device.problem);
-    } else if (weight_bytes(files.config) > plannable_bytes(device)) {
-      log.info("{} isn't used: the weights need {}, and it has {} free", label_of(device),
-               size_text(weight_bytes(files.config)), size_text(device.free_bytes));
-    } else {
-      return device;
-    }
+    const std::string problem =
+        !device.problem.empty() ? device.problem : model_problem(files.name, files.config, device);
+    if (problem.empty()) return device;
+    log.info("cuda:{} isn't used: {}", device.index, problem);
   }
   return std::nullopt;
 }
@@ -191,6 +228,19 @@ DType DeviceChoice::cache_dtype() const {
 
 int64_t ModelFiles::num_ids() const {
   return tokenizer ? std::min<int64_t>(tokenizer->num_ids(), config.vocab_size) : config.vocab_size;
+}
+
+void refuse_unfit_draft(const std::string& name, const ModelConfig& draft, const ModelFiles& files,
+                        const DeviceChoice& device) {
+  if (device.device != Device::kCuda) return;
+  if (const std::string problem = shape_problem(draft); !problem.empty()) {
+    refuse("--draft {}: {}: choose another, or use --device cpu", name, problem);
+  }
+  if (memory_for_cache(files, device, &draft) > 0) return;
+  refuse(
+      "--draft {} needs {} for its weights, which {} leaves no room for on the GPU: choose a "
+      "smaller one, or use --device cpu",
+      name, size_text(weight_bytes(draft)), files.name);
 }
 
 void settle_device(DeviceChoice& choice, const ModelFiles& files, const Log& log) {
@@ -287,11 +337,13 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
   return *draft_;
 }
 
-int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device) {
+int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device,
+                         const ModelConfig* draft) {
   constexpr int64_t kLeastShare = 8;
   if (device.device == Device::kShape) return kUnlimitedMemory;
   if (device.device == Device::kCuda) {
-    return plannable_bytes(required_gpu(device, files)) - weight_bytes(files.config);
+    return plannable_bytes(required_gpu(device, files), files.config) - weight_bytes(files.config) -
+           (draft == nullptr ? 0 : weight_bytes(*draft));
   }
   const int64_t available = available_memory();
   return std::max(available / kLeastShare, available - weight_bytes(files.config));

@@ -100,7 +100,14 @@ class LoadedModel {
 /// Bytes of the device's memory that the model's weights leave to keys and values; unlimited where
 /// nothing is computed. On the CPU, where they take nearly all, an eighth: they are mapped from
 /// their file, so the system can drop and read parts of them again.
-int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device);
+/// A draft's weights lie beside the model's on a GPU.
+int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device,
+                         const ModelConfig* draft = nullptr);
+
+/// Refuses (exit code 2) a draft that can't be computed on the chosen GPU, or doesn't fit beside
+/// the model.
+void refuse_unfit_draft(const std::string& name, const ModelConfig& draft, const ModelFiles& files,
+                        const DeviceChoice& device);
 
 /// Bytes of keys and values of one token, all layers, with the scales of an 8-bit type.
 int64_t kv_bytes_per_token(const ModelConfig& config, DType dtype);

@@ -121,6 +121,50 @@ TEST_CASE("cuda: auto takes the GPU unless something is asked for that only the 
                  "leave out --kv-dtype f32"));
 }
 
+TEST_CASE("cuda: a shape that the kernels aren't made for goes to the CPU, or is refused by name") {
+  struct Case {
+    std::function<void(ModelConfig&)> change;
+    const char* named;
+  };
+  const Case cases[] = {
+      {[](ModelConfig& c) { c.head_dim = 36; }, "head_dim is 36"},
+      {[](ModelConfig& c) { c.head_dim = 264; }, "head_dim is 264"},
+      {[](ModelConfig& c) { c.num_attention_heads = 9 * c.num_key_value_heads; }, "9 attention"},
+      {[](ModelConfig& c) { c.hidden_size = 20; }, "hidden_size is 20"},
+      {[](ModelConfig& c) { c.intermediate_size = 12; }, "intermediate_size is 12"},
+  };
+  const ModelFiles tiny = open_model(kTiny, Device::kCuda, kQuiet);
+  for (const Case& c : cases) {
+    ModelFiles files = open_model(kTiny, Device::kCuda, kQuiet);
+    c.change(files.config);
+    DeviceChoice choice = on(Device::kAuto);
+    settle_device(choice, files, kQuiet);
+    CHECK(choice.device == Device::kCpu);
+    choice = on(Device::kCuda);
+    const auto refused = [&](const std::string& message) {
+      CAPTURE(message);
+      CHECK(contains(message, c.named));
+      CHECK(contains(message, "use --device cpu"));
+    };
+    refused(message_of([&] { settle_device(choice, files, kQuiet); }, ExitCode::kRefused));
+    refused(message_of([&] { refuse_unfit_draft("d", files.config, tiny, choice); },
+                       ExitCode::kRefused));
+  }
+}
+
+TEST_CASE("cuda: a draft that doesn't fit beside the model is refused before it is loaded") {
+  const ModelFiles files = open_model(kTiny, Device::kCuda, kQuiet);
+  ModelConfig draft = files.config;
+  draft.num_hidden_layers = 4000;
+  const std::string message = message_of(
+      [&] { refuse_unfit_draft("big", draft, files, on(Device::kCuda)); }, ExitCode::kRefused);
+  CAPTURE(message);
+  CHECK(contains(message, "--draft big needs"));
+  CHECK_NOTHROW(refuse_unfit_draft("big", draft, files, on(Device::kCpu)));
+  CHECK(memory_for_cache(files, on(Device::kCuda), &files.config) <
+        memory_for_cache(files, on(Device::kCuda)));
+}
+
 TEST_CASE("cuda: whichever call of the runtime fails, the error names it and nothing leaks") {
   std::map<std::string, int64_t> calls;
   {
