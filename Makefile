@@ -73,8 +73,8 @@ NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Isrc -MMD -MP -Xfatbin -compress-all 
   -Xptxas -v,-warn-spills,-warn-lmem-usage,-warn-double-usage \
   $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) $(CUDA_NEWER)
 # For GPUs between and after those: compiled by their driver.
-CUDA_NEWER := $(if $(filter 90a,$(CUDA_ARCHS)),$(if $(word 2,$(CUDA_ARCHS)),-gencode \
-  arch=compute_90,code=compute_90))
+CUDA_NEWER = $(if $(filter 90a,$(CUDA_ARCHS)),$(if $(word 2,$(CUDA_ARCHS)),-gencode \
+  arch=compute_90$(comma)code=compute_90))
 comma := ,
 space := $(subst ,, )
 %/cuda/cuda_system.o: ALL_CXXFLAGS += \
