@@ -174,7 +174,9 @@ TEST_CASE("cuda: whichever call of the runtime fails, the error names it and not
   }
   REQUIRE(calls.size() > 10);
   int64_t failed = 0;
-  for (const auto& [function, count] : calls) {
+  for (const auto& call : calls) {
+    const std::string function = call.first;
+    const int64_t count = call.second;
     if (function == "cudaFree") continue;  // nobody could give that memory back
     CAPTURE(function);
     for (const int64_t n : {int64_t{1}, count}) {
