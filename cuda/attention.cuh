@@ -10,12 +10,11 @@
 #include <type_traits>
 
 #include "backend/kv_layout.h"
+#include "cuda/device_utils.cuh"
 #include "cuda/kernels.h"
-#include "cuda/ptx.cuh"
 
 namespace llm::attention {
 
-inline constexpr unsigned kAllLanes = 0xffffffffu;
 inline constexpr float kLog2E = 1.44269504f;
 inline constexpr float kSmallestNormal = 1.17549435e-38f;
 inline constexpr float kLargestFloat = 3.40282347e+38f;
@@ -31,11 +30,6 @@ __device__ __forceinline__ uint32_t bits_of(__nv_bfloat162 x) {
 
 __device__ __forceinline__ __nv_bfloat162 as_bf16x2(uint32_t x) {
   return *reinterpret_cast<__nv_bfloat162*>(&x);
-}
-
-/// Two floats rounded to BF16, the first in the low half.
-__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
-  return bits_of(__floats2bfloat162_rn(low, high));
 }
 
 /// e^x; 0 for -inf.
@@ -74,10 +68,7 @@ __device__ __forceinline__ void norm_head(HeadValues& x, const float* weight, fl
     squares = fmaf(x.lower[i], x.lower[i], squares);
     squares = fmaf(x.upper[i], x.upper[i], squares);
   }
-#pragma unroll
-  for (int apart = 16; apart > 0; apart /= 2) {
-    squares += __shfl_xor_sync(kAllLanes, squares, apart);
-  }
+  squares = warp_sum(squares);
   const float scale = rsqrtf(__fdividef(squares, static_cast<float>(head_dim)) + eps);
   const HeadValues w = load_head(weight, head_dim, lane);
 #pragma unroll
@@ -132,10 +123,10 @@ __device__ __forceinline__ float take_scale(HeadValues& x) {
     finite = finite && fabsf(x.lower[i]) <= kLargestFloat && fabsf(x.upper[i]) <= kLargestFloat;
     magnitude = fmaxf(magnitude, fmaxf(fabsf(x.lower[i]), fabsf(x.upper[i])));
   }
-  finite = __all_sync(kAllLanes, finite) != 0;
+  finite = __all_sync(kFullWarp, finite) != 0;
 #pragma unroll
   for (int apart = 16; apart > 0; apart /= 2) {
-    magnitude = fmaxf(magnitude, __shfl_xor_sync(kAllLanes, magnitude, apart));
+    magnitude = fmaxf(magnitude, __shfl_xor_sync(kFullWarp, magnitude, apart));
   }
   const float scale = magnitude / (kType == KvType::kI8 ? 127.0f : 448.0f);
   const bool stays = finite && scale >= kSmallestNormal;

@@ -165,7 +165,7 @@ struct Attention {
           fmaxf(sees_low ? scores[j] : -INFINITY, sees_high ? scores[2 + j] : -INFINITY);
 #pragma unroll
       for (int apart = 4; apart < 32; apart *= 2) {
-        largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, apart));
+        largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, apart));
       }
       largest = fmaxf(maximum[j], largest);
       const float factor = rescale_factor(maximum[j], largest);
@@ -292,7 +292,7 @@ __device__ __forceinline__ void store_warp(Softmax (&softmax)[kColumns],
     const int column = 2 * t + j;
     float sum = attention.sum[j];
 #pragma unroll
-    for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(kAllLanes, sum, apart);
+    for (int apart = 4; apart < 32; apart *= 2) sum += __shfl_xor_sync(kFullWarp, sum, apart);
     if (g == 0) softmax[column] = {attention.maximum[j], sum};
 #pragma unroll
     for (int step = 0; step < kDims / 16; ++step) {

@@ -122,7 +122,7 @@ struct BlockReader {
   __device__ __forceinline__ void copy_cached(int i) const {
     constexpr int kUnits = Tiles::kRowBytes / 16;
     constexpr int kRows = 32 / kUnits;  // that the warp copies at once
-    const int32_t block = __shfl_sync(kAllLanes, block_ids, i % 32);
+    const int32_t block = __shfl_sync(kFullWarp, block_ids, i % 32);
     if (i >= num_blocks) return;
     const int row_bytes = cache_dims(args.head_dim) * kElementBytes<kType>;
     const std::byte* from =

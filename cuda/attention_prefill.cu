@@ -264,8 +264,8 @@ struct Attention {
       for (int n = 0; n < kKeys / 8; ++n) {
         largest = fmaxf(largest, fmaxf(scores[n][2 * j], scores[n][2 * j + 1]));
       }
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+      largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 1));
+      largest = fmaxf(largest, __shfl_xor_sync(kFullWarp, largest, 2));
       const float factor = rescale_factor(maximum[j], largest);
       maximum[j] = largest;
       const float base = largest == -INFINITY ? 0.0f : largest;  // a row that sees nothing
@@ -364,13 +364,13 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int row = lane; row < tile.num_rows; row += 32) {
     end = max(end, row_limit(args, tile.first_row + row));
   }
-  end = __reduce_max_sync(kAllLanes, end);
+  end = __reduce_max_sync(kFullWarp, end);
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const int row = 16 * warp + lane / 4 + 8 * j;
     attention.limit[j] = row < tile.num_rows ? row_limit(args, tile.first_row + row) : 0;
   }
-  const int warp_end = __reduce_max_sync(kAllLanes, max(attention.limit[0], attention.limit[1]));
+  const int warp_end = __reduce_max_sync(kFullWarp, max(attention.limit[0], attention.limit[1]));
 
   const int64_t query_row = tile.first_row - first_row;
   copy_queries<kDims>(attention.query_tile, args,
@@ -400,8 +400,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int j = 0; j < 2; ++j) {
     const int row = 16 * warp + lane / 4 + 8 * j;
     float sum = attention.sum[j];
-    sum += __shfl_xor_sync(kAllLanes, sum, 1);
-    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    sum += __shfl_xor_sync(kFullWarp, sum, 1);
+    sum += __shfl_xor_sync(kFullWarp, sum, 2);
     if (row >= tile.num_rows) continue;
     const float scale = sum == 0 ? 0.0f : 1.0f / sum;
     bf16* to = args.out +

@@ -23,6 +23,7 @@ namespace {
 constexpr int64_t kMaxLargeRows = 2048;
 // Partial results of attention that are in memory at a time.
 constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
+
 /// Consecutive rows of one class.
 struct RowRange {
   int64_t begin = 0;
@@ -65,6 +66,11 @@ LinearWeights weights_of(const Linear& linear) {
   const LinearPart& first = linear.parts[0];
   return {reinterpret_cast<const bf16*>(first.weight.data), first.bias,
           static_cast<int>(linear.n()), static_cast<int>(linear.k)};
+}
+
+/// Of one row of a product's result: n / 2 BF16 for kSiluMul, else n float32.
+int64_t out_row_bytes(Epilogue epilogue, const Linear& linear) {
+  return epilogue == Epilogue::kSiluMul ? linear.n() / 2 * 2 : linear.n() * 4;
 }
 
 class CudaBackend : public Backend {
@@ -206,12 +212,7 @@ class CudaBackend : public Backend {
 
   void do_sample(std::span<int32_t> ids, ConstTensor logits,
                  std::span<const SampleRow> rows) override {
-    const ConstTensor host = to_host(logits);
-    const int64_t width = logits.shape[1];
-    pool_->parallel_for(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
-      const size_t row = static_cast<size_t>(i);
-      ids[row] = sample_row({host.as<float>() + i * width, static_cast<size_t>(width)}, rows[row]);
-    });
+    sample_rows(*pool_, ids, to_host(logits), rows);
   }
 
  private:
@@ -299,8 +300,7 @@ class CudaBackend : public Backend {
   /// out[T, n] (n / 2 for kSiluMul) from all rows of the batch.
   void product(std::byte* out, Epilogue epilogue, const Operand& in, const Linear& linear,
                const Batch& batch) {
-    const int64_t row_bytes =
-        epilogue == Epilogue::kSiluMul ? linear.n() / 2 * 2 : linear.n() * 4;  // BF16, float32
+    const int64_t row_bytes = out_row_bytes(epilogue, linear);
     for (const RowRange& rows : classes(batch)) {
       const int64_t count = rows.end - rows.begin;
       if (count == 0) continue;
@@ -317,7 +317,7 @@ class CudaBackend : public Backend {
   void few_rows(std::byte* out, Epilogue epilogue, const Operand& in, const Linear& linear,
                 int64_t count) {
     const LinearWeights weights = weights_of(linear);
-    const int64_t row_bytes = epilogue == Epilogue::kSiluMul ? linear.n() : linear.n() * 4;
+    const int64_t row_bytes = out_row_bytes(epilogue, linear);
     std::byte* scratch = product_scratch_[{weights.n, weights.k}].reserve(
         static_cast<int64_t>(small_linear_scratch_bytes(weights)), stream(), true);
     for (int64_t begin = 0; begin < count; begin += kMaxSmallRows) {
@@ -336,7 +336,7 @@ class CudaBackend : public Backend {
                  int64_t count) {
     const LinearWeights weights = weights_of(linear);
     const bool gated = epilogue == Epilogue::kSiluMul;
-    const int64_t row_bytes = gated ? linear.n() : linear.n() * 4;
+    const int64_t row_bytes = out_row_bytes(epilogue, linear);
     for (int64_t begin = 0; begin < count; begin += kMaxLargeRows) {
       const int m = static_cast<int>(std::min(kMaxLargeRows, count - begin));
       const Operand own = skip(in, begin, linear.k);

@@ -235,4 +235,13 @@ int32_t sample_row(std::span<const float> logits, const SampleRow& row) {
   return candidates.draw(uniform(params.seed, row.output_ids.size()));
 }
 
+void sample_rows(ThreadPool& pool, std::span<int32_t> ids, ConstTensor logits,
+                 std::span<const SampleRow> rows) {
+  const int64_t width = logits.shape[1];
+  pool.parallel_for(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
+    const size_t row = static_cast<size_t>(i);
+    ids[row] = sample_row({logits.as<float>() + i * width, static_cast<size_t>(width)}, rows[row]);
+  });
+}
+
 }  // namespace llm

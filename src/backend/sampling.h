@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "base/tensor.h"
+#include "base/thread_pool.h"
+
 namespace llm {
 
 /// Applied in this order: penalties, temperature, top-k, top-p, min-p, renormalise, draw.
@@ -40,6 +43,10 @@ float largest_of(std::span<const float> values);
 /// The next id for one row of raw logits. The draw depends only on the logits, the parameters and
 /// (seed, number of output ids). Throws Error as check_logits().
 int32_t sample_row(std::span<const float> logits, const SampleRow& row);
+
+/// ids[i] = sample_row() of row i of logits[R, V], which the host can read.
+void sample_rows(ThreadPool& pool, std::span<int32_t> ids, ConstTensor logits,
+                 std::span<const SampleRow> rows);
 
 /// Uniform in [0, 1) from a counter-based generator (Philox 4x32-10; Salmon et al., SC 2011): a
 /// pure function, the same on every machine.

@@ -180,6 +180,7 @@ ExitCode eval(EvalOptions& options) {
     DeviceChoice plain;
     plain.device = device.device;
     plain.cuda_index = device.cuda_index;
+    plain.gpu = device.gpu;
     plain.threads = device.threads;
     baseline_model =
         std::make_unique<LoadedModel>(*baseline_files, ModelChoice{}, plain, 0, plan.context, log);

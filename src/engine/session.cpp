@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cuda.h"
 #include "backend/shape/shape_backend.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
@@ -140,7 +139,7 @@ std::string model_problem(const std::string& name, const ModelConfig& config,
 }
 
 /// The GPU that was asked for.
-CudaDevice required_gpu(const DeviceChoice& choice, const ModelFiles& files) {
+CudaDevice required_gpu(const DeviceChoice& choice) {
   const CudaSystem system = find_cuda();
   if (system.devices.empty()) refuse("--device cuda: {} (or use --device cpu)", system.problem);
   if (choice.cuda_index >= std::ssize(system.devices)) {
@@ -154,11 +153,13 @@ CudaDevice required_gpu(const DeviceChoice& choice, const ModelFiles& files) {
   if (!device.problem.empty()) {
     refuse("--device cuda:{}: {} (or use --device cpu)", device.index, device.problem);
   }
-  if (const std::string problem = model_problem(files.name, files.config, device);
-      !problem.empty()) {
-    refuse("--device cuda: {}: choose another model, or use --device cpu", problem);
-  }
   return device;
+}
+
+void refuse_unfit_model(const ModelFiles& files, const CudaDevice& device) {
+  const std::string problem = model_problem(files.name, files.config, device);
+  if (problem.empty()) return;
+  refuse("--device cuda: {}: choose another model, or use --device cpu", problem);
 }
 
 /// The first GPU that can be used and holds the weights.
@@ -248,19 +249,22 @@ void settle_device(DeviceChoice& choice, const ModelFiles& files, const Log& log
     std::optional<CudaDevice> gpu;
     if (!asks_for_f32(choice)) gpu = fitting_gpu(files, log);
     choice.device = gpu ? Device::kCuda : Device::kCpu;
-    if (gpu) choice.cuda_index = gpu->index;
+    if (gpu) choice.gpu = *gpu;
+    choice.cuda_index = choice.gpu.index;
+  } else if (choice.device == Device::kCuda) {
+    if (asks_for_f32(choice)) {
+      refuse("--device cuda computes with BF16 operands: leave out {}, or use --device cpu",
+             choice.act == ActDType::kF32 ? "--act f32" : "--kv-dtype f32");
+    }
+    choice.gpu = required_gpu(choice);
+    refuse_unfit_model(files, choice.gpu);
   }
-  if (choice.invariant && choice.device != Device::kCuda) {
+  if (choice.device == Device::kCuda) {
+    log.info("{}: {} of weights, {} free", label_of(choice.gpu),
+             size_text(weight_bytes(files.config)), size_text(choice.gpu.free_bytes));
+  } else if (choice.invariant) {
     log.info("--invariant: on the CPU that always holds");
   }
-  if (choice.device != Device::kCuda) return;
-  if (asks_for_f32(choice)) {
-    refuse("--device cuda computes with BF16 operands: leave out {}, or use --device cpu",
-           choice.act == ActDType::kF32 ? "--act f32" : "--kv-dtype f32");
-  }
-  const CudaDevice gpu = required_gpu(choice, files);
-  log.info("{}: {} of weights, {} free", label_of(gpu), size_text(weight_bytes(files.config)),
-           size_text(gpu.free_bytes));
 }
 
 ModelFiles open_model(const ModelChoice& choice, Device device, const Log& log) {
@@ -342,7 +346,8 @@ int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device,
   constexpr int64_t kLeastShare = 8;
   if (device.device == Device::kShape) return kUnlimitedMemory;
   if (device.device == Device::kCuda) {
-    return plannable_bytes(required_gpu(device, files), files.config) - weight_bytes(files.config) -
+    refuse_unfit_model(files, device.gpu);  // a second model beside the one it was chosen for
+    return plannable_bytes(device.gpu, files.config) - weight_bytes(files.config) -
            (draft == nullptr ? 0 : weight_bytes(*draft));
   }
   const int64_t available = available_memory();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "io/generation_config.h"
@@ -34,6 +35,7 @@ enum class Device { kAuto, kCpu, kCuda, kShape };
 struct DeviceChoice {
   Device device = Device::kCpu;
   int cuda_index = 0;
+  CudaDevice gpu = {};             // kCuda: as settle_device() found it
   bool invariant = false;          // as CudaOptions
   std::optional<int64_t> threads;  // default: allowed_threads()
   std::optional<ActDType> act;     // default: the instruction set's

@@ -21,7 +21,7 @@ namespace {
 using Ids = std::vector<int32_t>;
 
 constexpr int64_t kContext = 1536;
-// Logits this close may change places: 1 % of the range of this model's, as in cuda_model_test.cpp.
+// Logits this close may change places: 1 % of the range of this model's, which is 32.
 constexpr double kLogitThreshold = 0.32;
 
 struct EngineSetting {

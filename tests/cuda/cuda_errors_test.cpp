@@ -161,13 +161,15 @@ TEST_CASE("cuda: a draft that doesn't fit beside the model is refused before it 
   const ModelFiles files = open_model(kTiny, Device::kCuda, kQuiet);
   ModelConfig draft = files.config;
   draft.num_hidden_layers = 4000;
-  const std::string message = message_of(
-      [&] { refuse_unfit_draft("big", draft, files, on(Device::kCuda)); }, ExitCode::kRefused);
+  DeviceChoice gpu = on(Device::kCuda);
+  settle_device(gpu, files, kQuiet);
+  const std::string message =
+      message_of([&] { refuse_unfit_draft("big", draft, files, gpu); }, ExitCode::kRefused);
   CAPTURE(message);
   CHECK(contains(message, "--draft big needs"));
+  CHECK_NOTHROW(refuse_unfit_draft("small", files.config, files, gpu));
   CHECK_NOTHROW(refuse_unfit_draft("big", draft, files, on(Device::kCpu)));
-  CHECK(memory_for_cache(files, on(Device::kCuda), &files.config) <
-        memory_for_cache(files, on(Device::kCuda)));
+  CHECK(memory_for_cache(files, gpu, &files.config) < memory_for_cache(files, gpu));
 }
 
 TEST_CASE("cuda: whichever call of the runtime fails, the error names it and nothing leaks") {

@@ -73,12 +73,7 @@ class CpuBackend : public Backend {
 
   void do_sample(std::span<int32_t> ids, ConstTensor logits,
                  std::span<const SampleRow> rows) override {
-    const int64_t width = logits.shape[1];
-    pool_->parallel_for(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
-      const size_t row = static_cast<size_t>(i);
-      ids[row] =
-          sample_row({logits.as<float>() + i * width, static_cast<size_t>(width)}, rows[row]);
-    });
+    sample_rows(*pool_, ids, logits, rows);
   }
 
  private:
