@@ -245,6 +245,14 @@ bool equal_dicts(const Dict& a, const Dict& b, Budget& budget) {
 
 int sign(bool less, bool greater) { return less ? -1 : greater ? 1 : 0; }
 
+/// What looking at all of it costs: 64 bytes are a step.
+int64_t cost_of(const Value& v) {
+  const size_t bytes = v.is_big_int()  ? v.as_big_int().size()
+                       : v.is_string() ? v.as_text().size()
+                                       : 0;
+  return static_cast<int64_t>(bytes / 64);
+}
+
 int compare_big_ints(const Value& a, const Value& b) {
   const auto digits = [](const Value& v) {
     return v.is_big_int() ? v.as_big_int() : std::to_string(v.as_int());
@@ -267,15 +275,12 @@ int compare_numbers(const Value& a, const Value& b) {
 }  // namespace
 
 bool equals(const Value& a, const Value& b, Budget& budget) {
-  budget.charge(1);
+  budget.charge(1 + cost_of(a) + cost_of(b));
   if (a.is_number() && b.is_number()) {
     if (std::isnan(a.as_float()) || std::isnan(b.as_float())) return false;
     return compare_numbers(a, b) == 0;
   }
-  if (a.is_string() && b.is_string()) {
-    budget.charge(static_cast<int64_t>(a.as_text().size() / 64));
-    return a.as_text() == b.as_text();
-  }
+  if (a.is_string() && b.is_string()) return a.as_text() == b.as_text();
   if (a.is_list() && b.is_list()) return equal_lists(a.as_list(), b.as_list(), budget);
   if (a.is_dict() && b.is_dict()) return equal_dicts(a.as_dict(), b.as_dict(), budget);
   if (a.is_object() && b.is_object()) return a.as_object() == b.as_object();
@@ -283,7 +288,7 @@ bool equals(const Value& a, const Value& b, Budget& budget) {
 }
 
 int compare(const Value& a, const Value& b, std::string_view op, Budget& budget) {
-  budget.charge(1);
+  budget.charge(1 + cost_of(a) + cost_of(b));
   if (a.is_number() && b.is_number()) return compare_numbers(a, b);
   if (a.is_string() && b.is_string()) return a.as_string().compare(b.as_string());
   const bool sequences =
