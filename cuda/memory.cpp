@@ -1,13 +1,16 @@
 #include "cuda/memory.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 namespace llm {
 
 DeviceMemory uninitialized_device_memory(int64_t bytes) {
   if (bytes == 0) return {};
   void* p = nullptr;
-  LLM_CUDA(cudaMalloc(&p, static_cast<size_t>(bytes)));
+  const cudaError_t status = cudaMalloc(&p, static_cast<size_t>(bytes));
+  if (status != cudaSuccess) {
+    check_cuda(status, fmt::format("{} MiB more are wanted", (bytes >> 20) + 1).c_str());
+  }
   return {{static_cast<std::byte*>(p), [](std::byte* memory) { cudaFree(memory); }}, bytes};
 }
 

@@ -78,7 +78,8 @@ void check_context(const BenchOptions& options, const BenchPlan& plan, const Mod
   const int64_t maximum = files.config.max_position_embeddings;
   const int64_t most = std::min(options.common.ctx.value_or(maximum), maximum);
   refuse_beyond(plan, most);
-  ContextRequest request = cache_request(options.common, files, options.engine);
+  ContextRequest request =
+      cache_request(options.common, files, options.engine, {.num_seqs = plan.batch});
   request.prompt_tokens = plan.depth + plan.prompt_len;
   request.max_tokens = plan.gen_len;
   if (const auto room = options.engine.cache_tokens()) {

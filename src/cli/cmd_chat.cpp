@@ -49,7 +49,7 @@ void add_chat_options(CLI::App& app, ChatOptions& o) {
 }
 
 int64_t context_for(const ChatOptions& options, const ModelFiles& files, const Log& log) {
-  ContextRequest request = cache_request(options.common, files, options.engine);
+  ContextRequest request = cache_request(options.common, files, options.engine, {});
   request.max_tokens = kNoTokenLimit;
   return plan_context(request, files.config, log);
 }

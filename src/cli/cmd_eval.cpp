@@ -108,12 +108,13 @@ Windows plan_windows(const EvalOptions& options, const ModelFiles& files,
   int64_t kv_bytes = kv_bytes_per_token(files.config, options.common.device.cache_dtype());
   int64_t most = std::min(kDefaultCtx, files.config.max_position_embeddings);
   int64_t vocab_size = files.config.vocab_size;
-  int64_t available = memory_for_cache(files, options.common.device);
+  constexpr StepSize kStep = {.rows = 1024, .logits = 512};  // more than plan_evaluation() takes
+  int64_t available = memory_for_cache(files, options.common.device, kStep);
   if (baseline) {
     kv_bytes += kv_bytes_per_token(baseline->config, DeviceChoice{}.cache_dtype());
     most = std::min(most, baseline->config.max_position_embeddings);
     vocab_size = std::max(vocab_size, baseline->config.vocab_size);
-    available = std::min(available, memory_for_cache(*baseline, options.common.device));
+    available = std::min(available, memory_for_cache(*baseline, options.common.device, kStep));
   }
   Windows windows;
   windows.ctx = plan_context({.ctx = options.common.ctx,

@@ -36,8 +36,13 @@ int64_t token_limit(const RunOptions& options) {
 
 int64_t context_for(const RunOptions& options, const ModelFiles& files, const Prompt& prompt,
                     const Log& log) {
-  ContextRequest request = cache_request(options.common, files, options.engine);
-  request.prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  const int64_t prompt_tokens = std::ssize(prompt.ids);
+  Load load;
+  if (options.logits_out)
+    load.prompt_logits = std::min(prompt_tokens, SchedulerOptions{}.prefill_chunk);
+  if (options.trace_shapes) load.prompt_logits = prompt_tokens;
+  ContextRequest request = cache_request(options.common, files, options.engine, load);
+  request.prompt_tokens = prompt_tokens;
   request.max_tokens = token_limit(options);
   return plan_context(request, files.config, log);
 }

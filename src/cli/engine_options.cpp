@@ -34,6 +34,15 @@ void limit_batched_tokens(SchedulerOptions& scheduler, int64_t most) {
   scheduler.max_num_batched_tokens = most;
 }
 
+StepSize step_size(const EngineFlags& flags, const Load& load) {
+  SchedulerOptions scheduler{.max_num_seqs = flags.max_num_seqs.value_or(load.num_seqs)};
+  if (flags.draft) scheduler.max_proposals = flags.spec_k.value_or(kDefaultSpecK);
+  scheduler.fit_batched_tokens();
+  const int64_t rows = flags.max_num_batched_tokens.value_or(scheduler.max_num_batched_tokens);
+  return {.rows = std::max(rows, load.prompt_logits),
+          .logits = scheduler.most_decode_rows() + load.prompt_logits};
+}
+
 }  // namespace
 
 void add_engine_options(CLI::App& app, EngineFlags& flags) {
@@ -66,7 +75,7 @@ void check_engine_options(const EngineFlags& flags) {
 }
 
 ContextRequest cache_request(const CommonOptions& common, const ModelFiles& files,
-                             const EngineFlags& flags) {
+                             const EngineFlags& flags, const Load& load) {
   const DType dtype = common.device.cache_dtype();
   ContextRequest request{.ctx = common.ctx,
                          .kv_bytes_per_token = kv_bytes_per_token(files.config, dtype)};
@@ -76,8 +85,10 @@ ContextRequest cache_request(const CommonOptions& common, const ModelFiles& file
     refuse_unfit_draft(*flags.draft, *draft, files, common.device);
     request.kv_bytes_per_token += kv_bytes_per_token(*draft, dtype);
   }
-  request.available_bytes = memory_for_cache(files, common.device, draft ? &*draft : nullptr);
-  if (common.device.device == Device::kCuda) request.way_out = ", or use --device cpu";
+  request.available_bytes =
+      memory_for_cache(files, common.device, step_size(flags, load), draft ? &*draft : nullptr);
+  if (common.device.device == Device::kCuda)
+    request.way_out = ", or use --device cpu, which has the machine's memory";
   const int64_t tokens = flags.cache_tokens().value_or(0);
   if (tokens > request.available_bytes / request.kv_bytes_per_token) {
     refuse("--kv-blocks {} needs {}, but {} are available: give fewer{}", *flags.kv_blocks,

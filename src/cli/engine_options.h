@@ -33,6 +33,12 @@ struct EngineFlags {
   }
 };
 
+/// What is asked of the engine at once.
+struct Load {
+  int64_t num_seqs = 1;       // requests, where --max-num-seqs doesn't say
+  int64_t prompt_logits = 0;  // rows of a step for which these are wanted
+};
+
 /// For --max-num-seqs.
 inline constexpr int64_t kMaxNumSeqs = 4096;
 
@@ -46,7 +52,7 @@ void check_engine_options(const EngineFlags& flags);
 /// What decides about the context, but for the tokens that are wanted: --ctx, the keys and values
 /// of the model and of its draft, and the memory that there is for them.
 ContextRequest cache_request(const CommonOptions& common, const ModelFiles& files,
-                             const EngineFlags& flags);
+                             const EngineFlags& flags, const Load& load);
 
 /// An engine for the loaded model, with its draft model if there is one. Refuses (exit code 2) a
 /// draft that doesn't go with the model. `options` has everything but what the flags say; the model

@@ -271,13 +271,15 @@ class JsonlRun {
 }  // namespace
 
 ExitCode run_jsonl(RunOptions& options, const Log& log) {
+  constexpr int64_t kDefaultNumSeqs = 16;
   const ModelFiles files = open_model(options.common, log);
-  ContextRequest request = cache_request(options.common, files, options.engine);
+  ContextRequest request =
+      cache_request(options.common, files, options.engine, {.num_seqs = kDefaultNumSeqs});
   request.max_tokens = kNoTokenLimit;
   const int64_t context = plan_context(request, files.config, log);
   const uint64_t seed = options.common.seed ? *options.common.seed : random_seed();
   SchedulerOptions scheduler{.context = context,
-                             .max_num_seqs = options.engine.max_num_seqs.value_or(16)};
+                             .max_num_seqs = options.engine.max_num_seqs.value_or(kDefaultNumSeqs)};
   const int64_t cache_tokens = plan_cache_tokens(
       context, scheduler.max_num_seqs, request.kv_bytes_per_token, request.available_bytes);
   LoadedModel model(files, options.common.model, options.common.device,

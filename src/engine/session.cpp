@@ -82,20 +82,13 @@ int64_t weight_bytes(const ModelConfig& config) {
   return config.num_parameters() * bits_of(DType::kBF16) / 8;
 }
 
-/// Device memory that steps of the usual size need beside weights and cache: operands and results
-/// of as many rows, the logits of as many, workspaces of the products and of attention.
-int64_t step_bytes(const ModelConfig& c) {
-  constexpr int64_t kRows = 528;
-  constexpr int64_t kLogits = 512;  // where those of a whole chunk of a prompt are asked for
+/// Device memory that such steps need beside weights and cache: operands and results of the rows,
+/// their logits, workspaces of the products and of attention.
+int64_t step_bytes(const ModelConfig& c, const StepSize& step) {
   constexpr int64_t kWorkspaces = int64_t{128} << 20;
   const int64_t floats = c.hidden_size + c.q_size() + 2 * c.kv_size() + 2 * c.intermediate_size;
   const int64_t halves = 2 * c.q_size() + c.hidden_size + 2 * c.intermediate_size;
-  return kRows * (4 * floats + 2 * halves) + kLogits * 4 * c.vocab_size + kWorkspaces;
-}
-
-/// What a GPU has free for weights and cache.
-int64_t plannable_bytes(const CudaDevice& device, const ModelConfig& config) {
-  return std::max<int64_t>(0, device.free_bytes - step_bytes(config));
+  return step.rows * (4 * floats + 2 * halves) + step.logits * 4 * c.vocab_size + kWorkspaces;
 }
 
 /// Why the GPU's kernels can't compute a model of this shape; empty if they can.
@@ -132,16 +125,19 @@ std::string model_problem(const std::string& name, const ModelConfig& config,
   if (const std::string problem = shape_problem(config); !problem.empty()) {
     return fmt::format("{}: {}", name, problem);
   }
-  if (weight_bytes(config) <= plannable_bytes(device, config)) return {};
+  const int64_t steps = step_bytes(config, {});
+  if (weight_bytes(config) + steps <= device.free_bytes) return {};
   return fmt::format("{} needs {} for its weights and {} for its steps, but {} has {} free", name,
-                     size_text(weight_bytes(config)), size_text(step_bytes(config)),
-                     label_of(device), size_text(device.free_bytes));
+                     size_text(weight_bytes(config)), size_text(steps), label_of(device),
+                     size_text(device.free_bytes));
 }
 
 /// The GPU that was asked for.
 CudaDevice required_gpu(const DeviceChoice& choice) {
   const CudaSystem system = find_cuda();
-  if (system.devices.empty()) refuse("--device cuda: {} (or use --device cpu)", system.problem);
+  if (system.devices.empty()) {
+    refuse("--device cuda:{}: {} (or use --device cpu)", choice.cuda_index, system.problem);
+  }
   if (choice.cuda_index >= std::ssize(system.devices)) {
     refuse("--device cuda:{}: there {}", choice.cuda_index,
            system.devices.size() == 1
@@ -159,17 +155,22 @@ CudaDevice required_gpu(const DeviceChoice& choice) {
 void refuse_unfit_model(const ModelFiles& files, const CudaDevice& device) {
   const std::string problem = model_problem(files.name, files.config, device);
   if (problem.empty()) return;
-  refuse("--device cuda: {}: choose another model, or use --device cpu", problem);
+  refuse("--device cuda:{}: {}: choose another model, or use --device cpu", device.index, problem);
 }
 
 /// The first GPU that can be used and holds the weights.
 std::optional<CudaDevice> fitting_gpu(const ModelFiles& files, const Log& log) {
-  for (CudaDevice& device : find_cuda().devices) {
+  CudaSystem system = find_cuda();
+  if (system.devices.empty()) {
+    const std::string why = fmt::format("computing on the CPU: {}", system.problem);
+    system.driver.empty() ? log.info("{}", why) : log.warn("{}", why);
+  }
+  for (CudaDevice& device : system.devices) {
     open_cuda_device(device);
     const std::string problem =
         !device.problem.empty() ? device.problem : model_problem(files.name, files.config, device);
     if (problem.empty()) return device;
-    log.info("cuda:{} isn't used: {}", device.index, problem);
+    log.warn("cuda:{} isn't used: {}", device.index, problem);
   }
   return std::nullopt;
 }
@@ -237,7 +238,8 @@ void refuse_unfit_draft(const std::string& name, const ModelConfig& draft, const
   if (const std::string problem = shape_problem(draft); !problem.empty()) {
     refuse("--draft {}: {}: choose another, or use --device cpu", name, problem);
   }
-  if (memory_for_cache(files, device, &draft) > 0) return;
+  const int64_t both = weight_bytes(files.config) + weight_bytes(draft);
+  if (both + step_bytes(files.config, {}) < device.gpu.free_bytes) return;
   refuse(
       "--draft {} needs {} for its weights, which {} leaves no room for on the GPU: choose a "
       "smaller one, or use --device cpu",
@@ -247,7 +249,11 @@ void refuse_unfit_draft(const std::string& name, const ModelConfig& draft, const
 void settle_device(DeviceChoice& choice, const ModelFiles& files, const Log& log) {
   if (choice.device == Device::kAuto) {
     std::optional<CudaDevice> gpu;
-    if (!asks_for_f32(choice)) gpu = fitting_gpu(files, log);
+    if (asks_for_f32(choice)) {
+      log.info("computing on the CPU, where float32 is");
+    } else {
+      gpu = fitting_gpu(files, log);
+    }
     choice.device = gpu ? Device::kCuda : Device::kCpu;
     if (gpu) choice.gpu = *gpu;
     choice.cuda_index = choice.gpu.index;
@@ -341,14 +347,23 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
   return *draft_;
 }
 
-int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device,
+int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device, const StepSize& step,
                          const ModelConfig* draft) {
   constexpr int64_t kLeastShare = 8;
   if (device.device == Device::kShape) return kUnlimitedMemory;
   if (device.device == Device::kCuda) {
     refuse_unfit_model(files, device.gpu);  // a second model beside the one it was chosen for
-    return plannable_bytes(device.gpu, files.config) - weight_bytes(files.config) -
-           (draft == nullptr ? 0 : weight_bytes(*draft));
+    const int64_t weights =
+        weight_bytes(files.config) + (draft == nullptr ? 0 : weight_bytes(*draft));
+    const int64_t steps = step_bytes(files.config, step);
+    if (weights + steps >= device.gpu.free_bytes) {
+      refuse(
+          "steps of {} rows, {} of them with logits, need {} beside {} of weights, but {} has {} "
+          "free: lower --max-num-batched-tokens or --max-num-seqs, or use --device cpu",
+          step.rows, step.logits, size_text(steps), size_text(weights), label_of(device.gpu),
+          size_text(device.gpu.free_bytes));
+    }
+    return device.gpu.free_bytes - weights - steps;
   }
   const int64_t available = available_memory();
   return std::max(available / kLeastShare, available - weight_bytes(files.config));

@@ -99,11 +99,18 @@ class LoadedModel {
   std::unique_ptr<Decoder> draft_;
 };
 
-/// Bytes of the device's memory that the model's weights leave to keys and values; unlimited where
-/// nothing is computed. On the CPU, where they take nearly all, an eighth: they are mapped from
-/// their file, so the system can drop and read parts of them again.
-/// A draft's weights lie beside the model's on a GPU.
-int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device,
+/// The largest steps that are going to be asked for.
+struct StepSize {
+  int64_t rows = 528;
+  int64_t logits = 16;  // rows of logits
+};
+
+/// Bytes of the device's memory that the model's weights and steps leave to keys and values;
+/// unlimited where nothing is computed. On the CPU, where the weights take nearly all, an eighth:
+/// they are mapped from their file, so the system can drop and read parts of them again.
+/// A draft's weights lie beside the model's on a GPU, where this refuses (exit code 2) steps that
+/// leave nothing.
+int64_t memory_for_cache(const ModelFiles& files, const DeviceChoice& device, const StepSize& step,
                          const ModelConfig* draft = nullptr);
 
 /// Refuses (exit code 2) a draft that can't be computed on the chosen GPU, or doesn't fit beside

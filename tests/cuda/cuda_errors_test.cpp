@@ -169,7 +169,21 @@ TEST_CASE("cuda: a draft that doesn't fit beside the model is refused before it 
   CHECK(contains(message, "--draft big needs"));
   CHECK_NOTHROW(refuse_unfit_draft("small", files.config, files, gpu));
   CHECK_NOTHROW(refuse_unfit_draft("big", draft, files, on(Device::kCpu)));
-  CHECK(memory_for_cache(files, gpu, &files.config) < memory_for_cache(files, gpu));
+  CHECK(memory_for_cache(files, gpu, {}, &files.config) < memory_for_cache(files, gpu, {}));
+}
+
+TEST_CASE("cuda: what steps need is planned, and steps that leave nothing are refused") {
+  const ModelFiles files = open_model(kTiny, Device::kCuda, kQuiet);
+  DeviceChoice gpu = on(Device::kCuda);
+  settle_device(gpu, files, kQuiet);
+  const int64_t usual = memory_for_cache(files, gpu, {});
+  const int64_t rows = 1000;
+  const int64_t logits_bytes = rows * files.config.vocab_size * 4;
+  CHECK(memory_for_cache(files, gpu, {.logits = 16 + rows}) == usual - logits_bytes);
+  CHECK(memory_for_cache(files, gpu, {.rows = 528 + rows}) < usual - rows * 1024);
+  const std::string message = message_of(
+      [&] { memory_for_cache(files, gpu, {.rows = int64_t{1} << 24}); }, ExitCode::kRefused);
+  CHECK(contains(message, "lower --max-num-batched-tokens"));
 }
 
 TEST_CASE("cuda: whichever call of the runtime fails, the error names it and nothing leaks") {
@@ -211,7 +225,7 @@ TEST_CASE("cuda: a device whose memory is full says so and what to do") {
   session.fail_call("cudaMalloc", 20, cudaErrorMemoryAllocation);
   const std::string message = message_of(answer, ExitCode::kFailed);
   CAPTURE(message);
-  CHECK(contains(message, "out of GPU memory: 40"));
+  CHECK(contains(message, "are wanted): 40"));
   CHECK(contains(message, "--ctx"));
 }
 
