@@ -325,6 +325,20 @@ __device__ __forceinline__ void store_result(const AttentionArgs& args, const Wo
   store_elements<KvType::kBF16>(reinterpret_cast<std::byte*>(to), x);
 }
 
+/// The block's share of what the next launches read, by one thread.
+__device__ __forceinline__ void prefetch_share(const MemoryRange& range) {
+  constexpr int64_t kRequest = 16 * 1024;
+  const int64_t blocks = int64_t{gridDim.x} * gridDim.y * gridDim.z;
+  const int64_t own =
+      blockIdx.x + int64_t{gridDim.x} * (blockIdx.y + int64_t{gridDim.y} * blockIdx.z);
+#pragma unroll 1
+  for (int64_t at = own * kRequest; at < range.bytes; at += blocks * kRequest) {
+    const int64_t left = range.bytes - at;
+    ptx::prefetch_l2_range(range.begin + at,
+                           static_cast<uint32_t>(left < kRequest ? left / 16 * 16 : kRequest));
+  }
+}
+
 template <int kDims, KvType kType>
 __global__ void __launch_bounds__(kThreads, 2)
     decode_attention_kernel(AttentionArgs args, DecodeAttention decode, Partials partials,
@@ -332,6 +346,10 @@ __global__ void __launch_bounds__(kThreads, 2)
   using Tiles = Shared<kDims, kType>;
   LLM_DYN_SHARED(Tiles, shared);
   ptx::let_successor_start();
+  if (threadIdx.x == 0) {
+    prefetch_share(decode.next_weights[0]);
+    prefetch_share(decode.next_weights[1]);
+  }
   const Work work = make_work(args, decode);
   if (static_cast<int>(blockIdx.x) >= work.num_splits) {
     ptx::wait_for_predecessor();
@@ -418,7 +436,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 template <int kDims, KvType kType>
-void launch_decode(const AttentionArgs& args, const DecodeAttention& decode, cudaStream_t stream) {
+void launch_decode(const AttentionArgs& args, const DecodeAttention& decode, Queue queue) {
   const size_t num_parts =
       static_cast<size_t>(decode.num_tiles) * args.num_kv_heads * decode.max_splits * kColumns;
   Partials partials;
@@ -431,8 +449,8 @@ void launch_decode(const AttentionArgs& args, const DecodeAttention& decode, cud
            static_cast<unsigned>(decode.num_tiles));
   config.block = kThreads;
   config.shared_bytes = sizeof(Shared<kDims, kType>);
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   LLM_LAUNCH(config, (decode_attention_kernel<kDims, kType>), args, decode, partials,
              query_scale(args.head_dim));
 }
@@ -446,14 +464,14 @@ size_t decode_attention_scratch_bytes(const AttentionArgs& args, int num_tiles, 
 }
 
 void launch_decode_attention(const AttentionArgs& args, const DecodeAttention& decode,
-                             cudaStream_t stream) {
+                             Queue queue) {
   check_shape(args, "launch_decode_attention: heads or head_dim");
   if (decode.num_tiles <= 0) return;
   const bool fits = decode.num_tiles * static_cast<int64_t>(args.num_kv_heads) <= kMaxCounters &&
                     decode.num_tiles <= kMaxGridYZ && decode.max_splits > 0;
   if (!fits) check_cuda(cudaErrorInvalidValue, "launch_decode_attention: num_tiles or max_splits");
   for_instance(args, [&](auto dims, auto type) {
-    launch_decode<dims.value, type.value>(args, decode, stream);
+    launch_decode<dims.value, type.value>(args, decode, queue);
   });
 }
 

@@ -57,7 +57,8 @@ __device__ __forceinline__ Work make_work(const AttentionArgs& args,
     limit = max(limit, row_limit(args, work.tile.first_row + i));
   }
   const int size = work.tile.split_size;
-  work.num_splits = max(1, (limit + size - 1) / size);
+  // A tile without rows is padding; rows that see nothing still write their zeros.
+  work.num_splits = work.tile.num_rows == 0 ? 0 : max(1, (limit + size - 1) / size);
   work.first_token = static_cast<int>(blockIdx.x) * size;
   work.end = min(limit, work.first_token + size);
   const int seq = work.tile.seq;

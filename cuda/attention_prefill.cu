@@ -419,14 +419,14 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 template <KvType kType>
 void launch_append(const AttentionArgs& args, bf16* queries, int first_row, int num_rows,
-                   cudaStream_t stream) {
+                   Queue queue) {
   const int heads = 2 * args.num_kv_heads + (queries == nullptr ? 0 : args.num_heads);
   LaunchConfig config;
   config.grid =
       dim3(static_cast<unsigned>(num_rows), static_cast<unsigned>((heads + kWarps - 1) / kWarps));
   config.block = kThreads;
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   LLM_LAUNCH(config, (kv_append_kernel<kType>), args, queries, first_row,
              query_scale(args.head_dim));
 }
@@ -438,13 +438,13 @@ struct PrefillTiles {
 
 template <int kDims, KvType kType>
 void launch_prefill(const AttentionArgs& args, const bf16* queries, int first_row,
-                    PrefillTiles tiles, cudaStream_t stream) {
+                    PrefillTiles tiles, Queue queue) {
   LaunchConfig config;
   config.grid = dim3(static_cast<unsigned>(args.num_heads), static_cast<unsigned>(tiles.count));
   config.block = kThreads;
   config.shared_bytes = sizeof(Shared<kDims, kType>);
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   LLM_LAUNCH(config, (prefill_attention_kernel<kDims, kType>), args, queries, first_row,
              tiles.data);
 }
@@ -452,28 +452,28 @@ void launch_prefill(const AttentionArgs& args, const bf16* queries, int first_ro
 }  // namespace
 
 void launch_kv_append(const AttentionArgs& args, bf16* queries, int first_row, int num_rows,
-                      cudaStream_t stream) {
+                      Queue queue) {
   check_shape(args, "launch_kv_append: heads or head_dim");
   if (num_rows <= 0) return;
   switch (args.kv_type) {
     case KvType::kBF16:
-      return launch_append<KvType::kBF16>(args, queries, first_row, num_rows, stream);
+      return launch_append<KvType::kBF16>(args, queries, first_row, num_rows, queue);
     case KvType::kF8E4M3:
-      return launch_append<KvType::kF8E4M3>(args, queries, first_row, num_rows, stream);
+      return launch_append<KvType::kF8E4M3>(args, queries, first_row, num_rows, queue);
     case KvType::kI8:
-      return launch_append<KvType::kI8>(args, queries, first_row, num_rows, stream);
+      return launch_append<KvType::kI8>(args, queries, first_row, num_rows, queue);
   }
 }
 
 void launch_prefill_attention(const AttentionArgs& args, const bf16* queries, int first_row,
-                              const AttentionTile* tiles, int num_tiles, cudaStream_t stream) {
+                              const AttentionTile* tiles, int num_tiles, Queue queue) {
   check_shape(args, "launch_prefill_attention: heads or head_dim");
   if (num_tiles <= 0) return;
   if (num_tiles > kMaxGridYZ) {
     check_cuda(cudaErrorInvalidValue, "launch_prefill_attention: num_tiles");
   }
   for_instance(args, [&](auto dims, auto type) {
-    launch_prefill<dims.value, type.value>(args, queries, first_row, {tiles, num_tiles}, stream);
+    launch_prefill<dims.value, type.value>(args, queries, first_row, {tiles, num_tiles}, queue);
   });
 }
 

@@ -14,11 +14,16 @@
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
 #include "cuda/step_arrays.h"
+#include "cuda/step_graphs.h"
 #include "cuda/weight_upload.h"
 
 namespace llm {
 namespace {
 
+// Rows of a step that is recorded as a graph.
+constexpr int64_t kMaxGraphRows = 256;
+// Of the weights that attention brings into L2, if it is to.
+constexpr int64_t kMaxPrefetchBytes = int64_t{16} << 20;
 // Rows of prompts that one product takes: bounds the workspace.
 constexpr int64_t kMaxLargeRows = 2048;
 // Partial results of attention that are in memory at a time.
@@ -75,26 +80,31 @@ int64_t out_row_bytes(Epilogue epilogue, const Linear& linear) {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(ThreadPool& pool, const CudaOptions& options)
-      : pool_(&pool), device_(options.device), invariant_(options.invariant) {
+  CudaBackend(ThreadPool& pool, const CudaOptions& options) : pool_(&pool), options_(options) {
     use_device();
     cudaDeviceProp properties{};
-    LLM_CUDA(cudaGetDeviceProperties(&properties, device_));
+    LLM_CUDA(cudaGetDeviceProperties(&properties, options_.device));
     isa_ = fmt::format("sm_{}{}", properties.major, properties.minor);
     stream_ = make_stream();
     arrays_ = std::make_unique<StepArrays>();
-    if (!invariant_) cublaslt_ = CublasLtGemm::create();
+    if (!options_.invariant) cublaslt_ = CublasLtGemm::create();
   }
 
   std::string_view name() const override { return "cuda"; }
   std::string isa() const override { return isa_; }
   ActDType act() const override { return ActDType::kBF16; }
   DType operand_dtype() const override { return DType::kBF16; }
+  std::span<const SampledId> sampled(SampleTicket ticket) override { return samples_.ids(ticket); }
+  std::span<const GeneratedLogprobs> logprobs(SampleTicket ticket) override {
+    return samples_.logprobs(ticket);
+  }
 
   // ---- Memory ----
 
   DeviceMemory allocate(int64_t bytes) override {
     use_device();
+    graphs_.clear();
+    product_orders_.clear();
     DeviceMemory memory = uninitialized_device_memory(bytes);
     if (bytes > 0) {
       LLM_CUDA(cudaMemsetAsync(memory.data(), 0, static_cast<size_t>(bytes), stream()));
@@ -115,6 +125,11 @@ class CudaBackend : public Backend {
                              cudaMemcpyDeviceToHost, stream()));
     finish();
     return {host, tensor.dtype, tensor.shape};
+  }
+
+  /// Steps that only decode are padded, so that few graphs serve them all.
+  int64_t padded_rows(int64_t rows) const override {
+    return rows <= kMaxGraphRows ? padded_step_rows(rows) : rows;
   }
 
   void finish() override {
@@ -154,18 +169,33 @@ class CudaBackend : public Backend {
  protected:
   // ---- The operations ----
 
-  void do_begin_step(const Batch& batch, const AttentionParams& params) override {
+  void do_begin_step(const Batch& batch, const AttentionParams& params,
+                     const KvCache& cache) override {
     use_device();
     const int64_t group = params.num_attention_heads / params.num_key_value_heads;
     LLM_CHECK(group <= kCudaMaxGroup && params.head_dim <= kCudaMaxHeadDim &&
               params.head_dim % kCudaWidthMultiple == 0);
-    arrays_->upload(batch, static_cast<int>(kCudaMaxGroup / group), invariant_, stream());
+    const int64_t tokens = batch.num_tokens();
+    const bool only_decodes = batch.num_decode_rows == tokens && batch.num_logits() == tokens;
+    uses_graph_ = options_.graphs && !is_observed() && only_decodes && tokens <= kMaxGraphRows;
+    const std::byte* place = arrays_->place();
+    arrays_->upload(batch, uses_graph_ ? StepShape::of_decode(batch) : StepShape::exact(batch),
+                    static_cast<int>(kCudaMaxGroup / group), options_.invariant, stream());
+    if (arrays_->place() != place) graphs_.clear();
+    products_ = &product_orders_[params.rope_cos];
+    next_product_ = 0;
+    const StepShape& shape = arrays_->shape;
+    replays_ = uses_graph_ &&
+               graphs_.begin({params.rope_cos, cache.layer(0).k, shape.rows, shape.max_blocks},
+                             stream()) == StepGraphs::Mode::kReplay;
   }
 
-  void do_embed(Tensor hidden, const Embedding& table, const Batch& batch) override {
-    launch_embed(hidden.as<float>(), as_bf16(table.weight), arrays_->input_ids,
-                 static_cast<int>(batch.num_tokens()), static_cast<int>(table.weight.shape[1]),
-                 stream());
+  void do_embed(Tensor hidden, const Embedding& table, const Batch&) override {
+    if (replays_) return;
+    launch_embed(hidden.as<float>(), as_bf16(table.weight),
+                 {arrays_->input_ids, sampled_ids_, arrays_->known_ids},
+                 static_cast<int>(arrays_->shape.rows), static_cast<int>(table.weight.shape[1]),
+                 queue());
   }
 
   void do_norm_qkv(Tensor qkv, ConstTensor hidden, const Norm& norm, const Linear& linear,
@@ -186,39 +216,54 @@ class CudaBackend : public Backend {
   /// Rows whose logits are wanted are few, and a prompt's last row must not depend on what else
   /// the step holds.
   void do_norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, const Linear& linear,
-                    const Batch& batch) override {
-    Operand in = normed(hidden, norm);
-    in.normed.row_indices = arrays_->logits_indices;
-    few_rows(logits.data, Epilogue::kStore, in, linear, batch.num_logits());
+                    const Batch&) override {
+    if (!replays_) {
+      Operand in = normed(hidden, norm);
+      in.normed.row_indices = arrays_->logits_indices;
+      few_rows(logits.data, Epilogue::kStore, in, linear, arrays_->shape.logits);
+    }
+    if (uses_graph_) graphs_.end(stream());
   }
 
   void do_attention(Tensor out, ConstTensor qkv, const AttentionParams& params,
                     const KvCache& cache, const Batch& batch) override {
-    const AttentionArgs args = attention_args(out, qkv, params, cache, batch);
+    if (replays_) return;
+    const AttentionArgs args = attention_args(out, qkv, params, cache);
     if (arrays_->decode.num_tiles > 0) decode_attention(args, arrays_->decode, true);
     const int64_t first = batch.num_decode_rows;
     const int64_t count = batch.num_tokens() - first;
     if (count == 0) return;
-    if (invariant_) {
-      launch_kv_append(args, nullptr, static_cast<int>(first), static_cast<int>(count), stream());
+    if (options_.invariant) {
+      launch_kv_append(args, nullptr, static_cast<int>(first), static_cast<int>(count), queue());
       decode_attention(args, arrays_->prefill, false);
       return;
     }
-    bf16* queries = queries_.reserve_as<bf16>(count * params.q_size(), stream());
-    launch_kv_append(args, queries, static_cast<int>(first), static_cast<int>(count), stream());
+    bf16* queries = reserve_as<bf16>(queries_, count * params.q_size());
+    launch_kv_append(args, queries, static_cast<int>(first), static_cast<int>(count), queue());
     launch_prefill_attention(args, queries, static_cast<int>(first), arrays_->prefill.tiles,
-                             arrays_->prefill.num_tiles, stream());
+                             arrays_->prefill.num_tiles, queue());
   }
 
-  void do_sample(std::span<int32_t> ids, ConstTensor logits,
+  void do_sample(SampleTicket ticket, ConstTensor logits,
                  std::span<const SampleRow> rows) override {
-    sample_rows(*pool_, ids, to_host(logits), rows);
+    samples_.sample(ticket, to_host(logits), rows, *pool_);
   }
 
  private:
   cudaStream_t stream() const { return stream_.get(); }
   /// The runtime's current device is the calling thread's own.
-  void use_device() const { LLM_CUDA(cudaSetDevice(device_)); }
+  void use_device() const { LLM_CUDA(cudaSetDevice(options_.device)); }
+  Queue queue() const { return {stream(), options_.overlap}; }
+
+  /// Memory for work that is asked for next.
+  std::byte* reserve(Workspace& workspace, int64_t bytes, bool zeroed = false) {
+    if (bytes > workspace.size()) graphs_.clear();  // they have the old memory's address
+    return workspace.reserve(bytes, stream(), zeroed);
+  }
+  template <typename T>
+  T* reserve_as(Workspace& workspace, int64_t count) {
+    return reinterpret_cast<T*>(reserve(workspace, count * static_cast<int64_t>(sizeof(T))));
+  }
 
   static const bf16* as_bf16(ConstTensor tensor) {
     LLM_CHECK(tensor.dtype == DType::kBF16, "tensor is {}", name_of(tensor.dtype));
@@ -230,7 +275,7 @@ class CudaBackend : public Backend {
   }
 
   AttentionArgs attention_args(Tensor out, ConstTensor qkv, const AttentionParams& params,
-                               const KvCache& cache, const Batch& batch) const {
+                               const KvCache& cache) const {
     const KvLayer layer = cache.layer(params.layer);
     AttentionArgs args;
     args.out = reinterpret_cast<bf16*>(out.data);
@@ -255,7 +300,7 @@ class CudaBackend : public Backend {
     args.query_start_loc = arrays_->query_start_loc;
     args.seq_lens = arrays_->seq_lens;
     args.block_tables = arrays_->block_tables;
-    args.max_blocks = static_cast<int>(batch.max_blocks);
+    args.max_blocks = static_cast<int>(arrays_->shape.max_blocks);
     return args;
   }
 
@@ -292,14 +337,17 @@ class CudaBackend : public Backend {
   }
 
   std::array<RowRange, 2> classes(const Batch& batch) const {
-    const int64_t tokens = batch.num_tokens();
-    if (invariant_) return {{{0, tokens, true}, {tokens, tokens, false}}};
+    const int64_t tokens = arrays_->shape.rows;
+    if (options_.invariant || uses_graph_) return {{{0, tokens, true}, {tokens, tokens, false}}};
     return {{{0, batch.num_decode_rows, true}, {batch.num_decode_rows, tokens, false}}};
   }
 
   /// out[T, n] (n / 2 for kSiluMul) from all rows of the batch.
   void product(std::byte* out, Epilogue epilogue, const Operand& in, const Linear& linear,
                const Batch& batch) {
+    if (replays_) return;
+    if (next_product_ == products_->size()) products_->push_back(weights_of(linear));
+    ++next_product_;
     const int64_t row_bytes = out_row_bytes(epilogue, linear);
     for (const RowRange& rows : classes(batch)) {
       const int64_t count = rows.end - rows.begin;
@@ -318,8 +366,8 @@ class CudaBackend : public Backend {
                 int64_t count) {
     const LinearWeights weights = weights_of(linear);
     const int64_t row_bytes = out_row_bytes(epilogue, linear);
-    std::byte* scratch = product_scratch_[{weights.n, weights.k}].reserve(
-        static_cast<int64_t>(small_linear_scratch_bytes(weights)), stream(), true);
+    std::byte* scratch = reserve(product_scratch_[{weights.n, weights.k}],
+                                 static_cast<int64_t>(small_linear_scratch_bytes(weights)), true);
     for (int64_t begin = 0; begin < count; begin += kMaxSmallRows) {
       const int m = static_cast<int>(std::min<int64_t>(kMaxSmallRows, count - begin));
       const Operand own = skip(in, begin, linear.k);
@@ -327,8 +375,7 @@ class CudaBackend : public Backend {
       if (own.x == nullptr && m > fused_norm_rows(weights)) {
         operand = {norm_rows(own.normed, m, weights.k), {}};
       }
-      launch_small_linear(out + begin * row_bytes, epilogue, operand, m, weights, scratch,
-                          stream());
+      launch_small_linear(out + begin * row_bytes, epilogue, operand, m, weights, scratch, queue());
     }
   }
 
@@ -346,24 +393,35 @@ class CudaBackend : public Backend {
         gemm(reinterpret_cast<float*>(to), epilogue, x, m, weights);
         continue;
       }
-      float* gate_up = gate_up_.reserve_as<float>(int64_t{m} * weights.n, stream());
+      float* gate_up = reserve_as<float>(gate_up_, int64_t{m} * weights.n);
       gemm(gate_up, Epilogue::kStore, x, m, weights);
-      launch_silu_mul(reinterpret_cast<bf16*>(to), gate_up, m, weights.n / 2, stream());
+      launch_silu_mul(reinterpret_cast<bf16*>(to), gate_up, m, weights.n / 2, queue());
     }
   }
 
   void gemm(float* out, Epilogue epilogue, const bf16* x, int m, const LinearWeights& weights) {
     if (cublaslt_ && cublaslt_->run(out, epilogue, x, m, weights, stream())) {
-      if (weights.bias != nullptr) launch_add_bias(out, weights.bias, m, weights.n, stream());
+      if (weights.bias != nullptr) launch_add_bias(out, weights.bias, m, weights.n, queue());
       return;
     }
-    launch_gemm(out, epilogue, x, m, weights, stream());
+    launch_gemm(out, epilogue, x, m, weights, queue());
   }
 
   const bf16* norm_rows(const NormedRows& in, int rows, int width) {
-    bf16* out = normed_.reserve_as<bf16>(int64_t{rows} * width, stream());
-    launch_rms_norm(out, in, rows, width, stream());
+    bf16* out = reserve_as<bf16>(normed_, int64_t{rows} * width);
+    launch_rms_norm(out, in, rows, width, queue());
     return out;
+  }
+
+  /// Those of the two products that come next, as far as an earlier step has shown them.
+  void add_next_weights(DecodeAttention& decode) const {
+    int64_t left = kMaxPrefetchBytes;
+    for (size_t i = 0; i < 2 && next_product_ + i < products_->size(); ++i) {
+      const LinearWeights& weights = (*products_)[next_product_ + i];
+      const int64_t bytes = std::min(left, int64_t{2} * weights.n * weights.k);
+      decode.next_weights[i] = {reinterpret_cast<const std::byte*>(weights.weight), bytes};
+      left -= bytes;
+    }
   }
 
   /// In as many launches as the partial results of their tiles ask for.
@@ -377,24 +435,32 @@ class CudaBackend : public Backend {
     DecodeAttention decode;
     decode.max_splits = list.max_splits;
     decode.appends = appends;
-    decode.scratch = attention_scratch_.reserve(bytes(at_once), stream(), true);
+    if (options_.prefetch) add_next_weights(decode);
+    decode.scratch = reserve(attention_scratch_, bytes(at_once), true);
     for (int64_t first = 0; first < list.num_tiles; first += at_once) {
       decode.tiles = list.tiles + first;
       decode.num_tiles = static_cast<int>(std::min(at_once, list.num_tiles - first));
-      launch_decode_attention(args, decode, stream());
+      launch_decode_attention(args, decode, queue());
     }
   }
 
   ThreadPool* pool_;
-  int device_;
-  bool invariant_;
+  CudaOptions options_;
   std::string isa_;
   Stream stream_;
   std::unique_ptr<StepArrays> arrays_;
+  StepGraphs graphs_;
+  bool uses_graph_ = false;               // the step under way
+  bool replays_ = false;                  // and nothing of it is to be queued
   std::unique_ptr<WeightUpload> upload_;  // while weights are placed
   std::unique_ptr<CublasLtGemm> cublaslt_;
+  std::map<const void*, std::vector<LinearWeights>> product_orders_;  // by StepKey::model
+  std::vector<LinearWeights>* products_ = nullptr;                    // of the step's model
+  size_t next_product_ = 0;
   std::vector<DeviceMemory> weights_;
   PinnedWorkspace host_copy_;
+  HostSamples samples_;
+  const SampledId* sampled_ids_ = nullptr;
   Workspace normed_;   // [rows, k] BF16
   Workspace gate_up_;  // [rows, 2 I] float32
   Workspace queries_;  // [prefill rows, q] BF16

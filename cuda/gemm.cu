@@ -206,20 +206,20 @@ __global__ void __launch_bounds__(kThreads, 2) gemm_kernel(Params p) {
 }
 
 template <int kTileM, int kTileN>
-void launch_tiles(const Params& p, cudaStream_t stream) {
+void launch_tiles(const Params& p, Queue queue) {
   LaunchConfig config;
   config.grid = dim3(ceil_div(p.m, kTileM), ceil_div(p.weights.n, kTileN));
   config.block = kThreads;
   config.shared_bytes = kStages * sizeof(Stage<kTileM, kTileN>);
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   LLM_LAUNCH(config, (gemm_kernel<kTileM, kTileN>), p);
 }
 
 }  // namespace
 
 void launch_gemm(float* out, Epilogue epilogue, const bf16* x, int m, const LinearWeights& weights,
-                 cudaStream_t stream) {
+                 Queue queue) {
   if (m == 0 || weights.n == 0) return;
   if (epilogue == Epilogue::kSiluMul) {
     check_cuda(cudaErrorInvalidValue, "launch_gemm: epilogue");
@@ -229,9 +229,9 @@ void launch_gemm(float* out, Epilogue epilogue, const bf16* x, int m, const Line
   }
   const Params p{out, epilogue, x, m, weights};
   if (ceil_div(m, 128) * ceil_div(weights.n, 128) >= kFullWave) {
-    launch_tiles<128, 128>(p, stream);
+    launch_tiles<128, 128>(p, queue);
   } else {
-    launch_tiles<64, 64>(p, stream);
+    launch_tiles<64, 64>(p, queue);
   }
 }
 

@@ -1,5 +1,5 @@
 // The kernels' launchers: raw device pointers, sizes already checked by the caller, output first,
-// stream last. Every matrix is dense and row-major, every pointer 16-byte aligned, rows too: widths
+// queue last. Every matrix is dense and row-major, every pointer 16-byte aligned, rows too: widths
 // of BF16 matrices are multiples of 8.
 //
 // What is rounded where, the same as on the CPU with `--act bf16`: hidden states, q/k/v and logits
@@ -7,6 +7,7 @@
 // are float32.
 #pragma once
 
+#include "backend/sampled_id.h"
 #include "cuda/rt.h"
 
 namespace llm {
@@ -18,9 +19,16 @@ cudaError_t kernel_image_status();
 
 // ---- Rows (rows.cu) ----
 
+/// The step's input ids. Some are known to the device alone.
+struct InputIds {
+  const int32_t* given = nullptr;      // [num_tokens]; ~i is sampled[i].id
+  const SampledId* sampled = nullptr;  // by the step before; may be missing if none is used
+  int32_t* known = nullptr;            // [num_tokens] all of them: written
+};
+
 /// hidden[num_tokens, width] = table[ids].
-void launch_embed(float* hidden, const bf16* table, const int32_t* ids, int num_tokens, int width,
-                  cudaStream_t stream);
+void launch_embed(float* hidden, const bf16* table, const InputIds& ids, int num_tokens, int width,
+                  Queue queue);
 
 /// RMSNorm of float32 rows, x / sqrt(mean(x^2) + eps) * weight, rounded to BF16.
 /// Row i of the result is of hidden[row_indices[i]], or of hidden[i] without indices.
@@ -32,13 +40,13 @@ struct NormedRows {
 };
 
 /// out[num_rows, width].
-void launch_rms_norm(bf16* out, const NormedRows& in, int num_rows, int width, cudaStream_t stream);
+void launch_rms_norm(bf16* out, const NormedRows& in, int num_rows, int width, Queue queue);
 
 /// out[num_rows, width] = silu(gate) * up, where row i of gate_up is [gate(width) | up(width)].
-void launch_silu_mul(bf16* out, const float* gate_up, int num_rows, int width, cudaStream_t stream);
+void launch_silu_mul(bf16* out, const float* gate_up, int num_rows, int width, Queue queue);
 
 /// out[num_rows, n] += bias[n].
-void launch_add_bias(float* out, const float* bias, int num_rows, int n, cudaStream_t stream);
+void launch_add_bias(float* out, const float* bias, int num_rows, int n, Queue queue);
 
 // ---- Matrix products: y[m, n] = x[m, k] W[n, k]^T + bias ----
 
@@ -79,11 +87,11 @@ size_t small_linear_scratch_bytes(const LinearWeights& weights);
 /// or BF16 as the epilogue says. Every output is one sum in an order that depends on (n, k) alone:
 /// bit-identical for every m, for every other row, and for a fused or separate norm.
 void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, int m,
-                         const LinearWeights& weights, void* scratch, cudaStream_t stream);
+                         const LinearWeights& weights, void* scratch, Queue queue);
 
 /// For many rows (gemm.cu), where cuBLASLt is missing: kStore or kAdd.
 void launch_gemm(float* out, Epilogue epilogue, const bf16* x, int m, const LinearWeights& weights,
-                 cudaStream_t stream);
+                 Queue queue);
 
 // ---- Attention ----
 
@@ -133,8 +141,13 @@ constexpr int decode_tile_rows(int num_heads, int num_kv_heads) {
   return 8 / (num_heads / num_kv_heads);
 }
 
+struct MemoryRange {
+  const std::byte* begin = nullptr;
+  int64_t bytes = 0;
+};
+
 struct DecodeAttention {
-  const AttentionTile* tiles = nullptr;  // device, [num_tiles]
+  const AttentionTile* tiles = nullptr;  // device, [num_tiles]; without rows: padding
   int num_tiles = 0;
   int max_splits = 0;  // of any tile
   /// Zero-filled once; left zero-filled where the kernel counts in it.
@@ -142,20 +155,21 @@ struct DecodeAttention {
   /// Whether this step's keys and values are taken from qkv and appended to the cache on the way;
   /// else launch_kv_append() came before.
   bool appends = true;
+  /// Brought into L2 on the way: the weights that the next launches read. 16-byte aligned.
+  MemoryRange next_weights[2];
 };
 
 size_t decode_attention_scratch_bytes(const AttentionArgs& args, int num_tiles, int max_splits);
 
 /// Split-KV attention of few rows a sequence (attention_decode.cu). Each row's result depends only
 /// on its own query, its position and the cached bits up to it.
-void launch_decode_attention(const AttentionArgs& args, const DecodeAttention& decode,
-                             cudaStream_t stream);
+void launch_decode_attention(const AttentionArgs& args, const DecodeAttention& decode, Queue queue);
 
 /// Norms, rotates and appends keys and values of rows [first_row, first_row + num_rows); where
 /// queries is given, also writes their queries, normed, rotated and scaled by 1 / sqrt(head_dim),
 /// to queries[num_rows, num_heads * head_dim] (attention_prefill.cu).
 void launch_kv_append(const AttentionArgs& args, bf16* queries, int first_row, int num_rows,
-                      cudaStream_t stream);
+                      Queue queue);
 
 /// Rows of one prefill tile.
 inline constexpr int kPrefillTileRows = 64;
@@ -164,6 +178,6 @@ inline constexpr int kPrefillTileRows = 64;
 /// row first_row first. Each row's result depends only on its own query, its position and the
 /// cached bits up to it.
 void launch_prefill_attention(const AttentionArgs& args, const bf16* queries, int first_row,
-                              const AttentionTile* tiles, int num_tiles, cudaStream_t stream);
+                              const AttentionTile* tiles, int num_tiles, Queue queue);
 
 }  // namespace llm

@@ -269,7 +269,7 @@ int num_multiprocessors() {
 }
 
 template <int kColumnTiles, int kRowTiles, bool kNormed>
-void launch_variant(Params p, cudaStream_t stream) {
+void launch_variant(Params p, Queue queue) {
   const bool gated = p.epilogue == Epilogue::kSiluMul;
   const int slices = num_slices(p.weights);
   p.groups =
@@ -284,8 +284,8 @@ void launch_variant(Params p, cudaStream_t stream) {
   config.grid = dim3(blocks, slices);
   config.block = kThreads;
   if (kNormed) config.shared_bytes = sizeof(bf16) * p.m * p.normed_pitch;
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   LLM_LAUNCH(config, (small_linear_kernel<kColumnTiles, kRowTiles, kNormed>), p);
 }
 
@@ -295,16 +295,16 @@ bool takes_two_tiles(const Params& p) {
   return p.epilogue == Epilogue::kSiluMul || p.m > 4 * kTileColumns || p.weights.n >= kManyRows;
 }
 
-void launch_plain(const Params& p, cudaStream_t stream) {
+void launch_plain(const Params& p, Queue queue) {
   const bool two = takes_two_tiles(p);
   if (p.m <= kTileColumns) {
-    two ? launch_variant<1, 2, false>(p, stream) : launch_variant<1, 1, false>(p, stream);
+    two ? launch_variant<1, 2, false>(p, queue) : launch_variant<1, 1, false>(p, queue);
   } else if (p.m <= 2 * kTileColumns) {
-    two ? launch_variant<2, 2, false>(p, stream) : launch_variant<2, 1, false>(p, stream);
+    two ? launch_variant<2, 2, false>(p, queue) : launch_variant<2, 1, false>(p, queue);
   } else if (p.m <= 4 * kTileColumns) {
-    two ? launch_variant<4, 2, false>(p, stream) : launch_variant<4, 1, false>(p, stream);
+    two ? launch_variant<4, 2, false>(p, queue) : launch_variant<4, 1, false>(p, queue);
   } else {
-    launch_variant<8, 2, false>(p, stream);
+    launch_variant<8, 2, false>(p, queue);
   }
 }
 
@@ -315,10 +315,9 @@ int slice_k(const LinearWeights& weights) {
 /// 32 modulo 64: neighbouring rows lie in different banks.
 int normed_pitch(const LinearWeights& weights) { return slice_k(weights) + kStep; }
 
-void launch_normed(Params p, cudaStream_t stream) {
+void launch_normed(Params p, Queue queue) {
   p.normed_pitch = normed_pitch(p.weights);
-  takes_two_tiles(p) ? launch_variant<1, 2, true>(p, stream)
-                     : launch_variant<1, 1, true>(p, stream);
+  takes_two_tiles(p) ? launch_variant<1, 2, true>(p, queue) : launch_variant<1, 1, true>(p, queue);
 }
 
 }  // namespace
@@ -337,7 +336,7 @@ size_t small_linear_scratch_bytes(const LinearWeights& weights) {
 }
 
 void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, int m,
-                         const LinearWeights& weights, void* scratch, cudaStream_t stream) {
+                         const LinearWeights& weights, void* scratch, Queue queue) {
   if (m == 0 || weights.n == 0) return;
   const int slices = num_slices(weights);
   if (m < 0 || m > (x.x ? kMaxSmallRows : fused_norm_rows(weights))) {
@@ -360,7 +359,7 @@ void launch_small_linear(void* out, Epilogue epilogue, const SmallOperand& x, in
   if (slices > 1) {
     p.partial_sums = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + kArrivalsBytes);
   }
-  x.x ? launch_plain(p, stream) : launch_normed(p, stream);
+  x.x ? launch_plain(p, queue) : launch_normed(p, queue);
 }
 
 }  // namespace llm

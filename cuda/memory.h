@@ -38,10 +38,7 @@ class Workspace {
   /// At least so many bytes, used by work on this stream only. `zeroed`: zero-filled when it is
   /// new.
   std::byte* reserve(int64_t bytes, cudaStream_t stream, bool zeroed = false);
-  template <typename T>
-  T* reserve_as(int64_t count, cudaStream_t stream) {
-    return reinterpret_cast<T*>(reserve(count * static_cast<int64_t>(sizeof(T)), stream));
-  }
+  int64_t size() const { return memory_.size(); }
 
  private:
   DeviceMemory memory_;

@@ -103,6 +103,16 @@ __device__ __forceinline__ void prefetch_l2(const void* global) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(global));
 }
 
+/// Brings a range into L2: 16-byte aligned, a multiple of 16 bytes (sm_90 and later in one request,
+/// else line by line).
+__device__ __forceinline__ void prefetch_l2_range(const std::byte* global, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(global), "r"(bytes));
+#else
+  for (uint32_t at = 0; at < bytes; at += 128) prefetch_l2(global + at);
+#endif
+}
+
 /// 2^x with a relative error of 2^-22; subnormal results become 0, 2^-inf is 0.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;

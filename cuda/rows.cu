@@ -1,6 +1,7 @@
 // Kernels over rows of hidden states. All are bound by memory or by the launch itself.
 //
 //   embed     hidden[t, i] = table[ids[t], i]                       reads 2, writes 4 bytes/element
+//             ids that the step before has chosen are taken from where it left them
 //   rms_norm  out[t, i] = bf16(x[i] / sqrt(mean(x^2) + eps) * weight[i])    reads 4 (twice, the
 //             second time from L1), writes 2 bytes/element
 //   silu_mul  out[t, i] = bf16(silu(gate[i]) * up[i])                reads 8, writes 2
@@ -26,13 +27,16 @@ __device__ __forceinline__ int first_column() {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    embed_kernel(float* hidden, const bf16* table, const int32_t* ids, int num_tokens, int width) {
+    embed_kernel(float* hidden, const bf16* table, InputIds ids, int num_tokens, int width) {
   ptx::let_successor_start();
   ptx::wait_for_predecessor();
   const int i = first_column<4>();
   if (i >= width) return;
   for (int t = blockIdx.y; t < num_tokens; t += gridDim.y) {
-    const bf16* row = table + int64_t{ids[t]} * width;
+    const int32_t given = ids.given[t];
+    const int32_t id = given < 0 ? ids.sampled[~given].id : given;
+    if (i == 0) ids.known[t] = id;
+    const bf16* row = table + int64_t{id} * width;
     const uint2 pairs = *reinterpret_cast<const uint2*>(row + i);
     const float2 a = unpack_bf16(pairs.x);
     const float2 b = unpack_bf16(pairs.y);
@@ -85,13 +89,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// Threads of `elements` elements of a row each.
-LaunchConfig over_rows(int num_rows, int width, int elements, cudaStream_t stream) {
+LaunchConfig over_rows(int num_rows, int width, int elements, Queue queue) {
   LaunchConfig config;
   config.grid =
       dim3(ceil_div(width, elements * kThreads), num_rows < kMaxGridRows ? num_rows : kMaxGridRows);
   config.block = kThreads;
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   return config;
 }
 
@@ -110,33 +114,31 @@ cudaError_t kernel_image_status() {
   return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(embed_kernel));
 }
 
-void launch_embed(float* hidden, const bf16* table, const int32_t* ids, int num_tokens, int width,
-                  cudaStream_t stream) {
+void launch_embed(float* hidden, const bf16* table, const InputIds& ids, int num_tokens, int width,
+                  Queue queue) {
   if (!check_rows("launch_embed: width", num_tokens, width, 8)) return;
-  LLM_LAUNCH(over_rows(num_tokens, width, 4, stream), embed_kernel, hidden, table, ids, num_tokens,
+  LLM_LAUNCH(over_rows(num_tokens, width, 4, queue), embed_kernel, hidden, table, ids, num_tokens,
              width);
 }
 
-void launch_rms_norm(bf16* out, const NormedRows& in, int num_rows, int width,
-                     cudaStream_t stream) {
+void launch_rms_norm(bf16* out, const NormedRows& in, int num_rows, int width, Queue queue) {
   if (!check_rows("launch_rms_norm: width", num_rows, width, 8)) return;
   LaunchConfig config;
   config.grid = num_rows;
   config.block = kNormThreads;
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   LLM_LAUNCH(config, rms_norm_kernel, out, in, width);
 }
 
-void launch_silu_mul(bf16* out, const float* gate_up, int num_rows, int width,
-                     cudaStream_t stream) {
+void launch_silu_mul(bf16* out, const float* gate_up, int num_rows, int width, Queue queue) {
   if (!check_rows("launch_silu_mul: width", num_rows, width, 8)) return;
-  LLM_LAUNCH(over_rows(num_rows, width, 4, stream), silu_mul_kernel, out, gate_up, num_rows, width);
+  LLM_LAUNCH(over_rows(num_rows, width, 4, queue), silu_mul_kernel, out, gate_up, num_rows, width);
 }
 
-void launch_add_bias(float* out, const float* bias, int num_rows, int n, cudaStream_t stream) {
+void launch_add_bias(float* out, const float* bias, int num_rows, int n, Queue queue) {
   if (!check_rows("launch_add_bias: n", num_rows, n, 1)) return;
-  LLM_LAUNCH(over_rows(num_rows, n, 1, stream), add_bias_kernel, out, bias, num_rows, n);
+  LLM_LAUNCH(over_rows(num_rows, n, 1, queue), add_bias_kernel, out, bias, num_rows, n);
 }
 
 }  // namespace llm

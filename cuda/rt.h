@@ -17,6 +17,16 @@
 
 namespace llm {
 
+/// Where launchers put their kernels.
+struct Queue {
+  cudaStream_t stream = nullptr;
+  /// Whether they may start before the launch before them ends, as LaunchConfig has it.
+  bool overlaps = true;
+
+  Queue(cudaStream_t stream, bool overlaps = true)  // NOLINT: a stream is a queue
+      : stream(stream), overlaps(overlaps) {}
+};
+
 /// Where and how a kernel runs.
 struct LaunchConfig {
   dim3 grid = 1;
@@ -67,13 +77,17 @@ inline bool overlaps_launches() {
 template <typename... Params, typename... Args>
 void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& config,
             Args&&... args) {
-  cudaLaunchAttribute attributes[3];
+  cudaLaunchAttribute attributes[4];
   cudaLaunchConfig_t c{};
   c.gridDim = config.grid;
   c.blockDim = config.block;
   c.dynamicSmemBytes = config.shared_bytes;
   c.stream = config.stream;
   c.attrs = attributes;
+  // The same for all, since a multiprocessor changes it only when it is idle: launches wouldn't
+  // overlap.
+  attributes[c.numAttrs].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  attributes[c.numAttrs++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
   if (config.overlaps_predecessor && overlaps_launches()) {
     attributes[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[c.numAttrs++].val.programmaticStreamSerializationAllowed = 1;

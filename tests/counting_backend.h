@@ -27,10 +27,17 @@ class CountingBackend : public Backend {
   std::string isa() const override { return "none"; }
   ActDType act() const override { return ActDType::kF32; }
   bool computes() const override { return false; }  // so the decoder needs no rotary tables
+  bool runs_ahead() const override { return is_ahead; }
+  std::span<const SampledId> sampled(SampleTicket ticket) override { return samples_.ids(ticket); }
+  std::span<const GeneratedLogprobs> logprobs(SampleTicket ticket) override {
+    return samples_.logprobs(ticket);
+  }
 
   std::vector<RecordedBatch> batches;
   /// A row for this token gets NaN instead of logits.
   int32_t poisoned_id = -1;
+  /// What runs_ahead() says.
+  bool is_ahead = false;
 
  protected:
   void do_embed(Tensor hidden, const Embedding&, const Batch& batch) override {
@@ -41,8 +48,9 @@ class CountingBackend : public Backend {
                        copy(batch.query_start_loc), copy(batch.seq_lens), copy(batch.block_tables),
                        copy(batch.logits_indices), batch.max_blocks, batch.num_decode_rows});
     for (int64_t row = 0; row < batch.num_tokens(); ++row) {
-      hidden.as<float>()[row * hidden.shape[1]] =
-          static_cast<float>(batch.input_ids[static_cast<size_t>(row)]);
+      int32_t& id = batches.back().input_ids[static_cast<size_t>(row)];
+      if (id < 0) id = samples_.ids(last_sample_)[static_cast<size_t>(~id)].id;
+      hidden.as<float>()[row * hidden.shape[1]] = static_cast<float>(id);
     }
   }
   void do_norm_qkv(Tensor, ConstTensor, const Norm&, const Linear&, const Batch&) override {}
@@ -63,13 +71,16 @@ class CountingBackend : public Backend {
       row[(id + 1) % vocab_size] += 10.0f;
     }
   }
-  void do_sample(std::span<int32_t> ids, ConstTensor logits,
+  void do_sample(SampleTicket ticket, ConstTensor logits,
                  std::span<const SampleRow> rows) override {
-    const size_t columns = static_cast<size_t>(logits.shape[1]);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      ids[i] = sample_row({logits.as<float>() + i * columns, columns}, rows[i]);
-    }
+    samples_.sample(ticket, logits, rows, pool_);
+    last_sample_ = ticket;
   }
+
+ private:
+  ThreadPool pool_{1};
+  HostSamples samples_;
+  SampleTicket last_sample_ = {};
 };
 
 /// A decoder of one layer over that backend, with shapes and no weights.

@@ -19,7 +19,7 @@ using Logits = std::vector<float>;
 
 int32_t sample(const Logits& logits, const SamplingParams& params, const Ids& prompt = {},
                const Ids& output = {}) {
-  return sample_row(logits, {&params, prompt, output, static_cast<int64_t>(logits.size())});
+  return id_of(sample_row(logits, {&params, prompt, output, static_cast<int64_t>(logits.size())}));
 }
 
 /// Share of each id over `draws` seeds.
@@ -163,7 +163,7 @@ TEST_CASE("ids from num_ids on are never drawn") {
   for (const float temperature : {0.0f, 1.0f}) {
     for (uint64_t seed = 0; seed < 100; ++seed) {
       const SamplingParams params{.temperature = temperature, .seed = seed};
-      CHECK(sample_row(logits, {&params, {}, {}, 2}) < 2);
+      CHECK(id_of(sample_row(logits, {&params, {}, {}, 2})) < 2);
     }
   }
 }
@@ -184,7 +184,7 @@ TEST_CASE("logits without a possible token are an error") {
     CHECK_THROWS_AS(sample({1, inf, 2}, params), Error);
     CHECK_THROWS_AS(sample({-inf, -inf}, params), Error);
     const Logits padding_only = {-inf, 5};
-    CHECK_THROWS_AS(sample_row(padding_only, {&params, {}, {}, 1}), Error);
+    CHECK_THROWS_AS(id_of(sample_row(padding_only, {&params, {}, {}, 1})), Error);
   }
 }
 

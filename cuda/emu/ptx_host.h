@@ -24,6 +24,7 @@ void cp_async_wait() {
 
 inline uint4 load_streamed(const void* global) { return *static_cast<const uint4*>(global); }
 inline void prefetch_l2(const void*) {}
+inline void prefetch_l2_range(const std::byte*, uint32_t) {}
 inline uint4 load_cached(const void* global) { return load_streamed(global); }
 
 /// Exact to float32; subnormal results become 0.

@@ -119,14 +119,14 @@ void Backend::write(std::byte* to, std::span<const std::byte> from) {
   std::memcpy(to, from.data(), from.size());
 }
 
-void Backend::begin_step(const Batch& batch, const AttentionParams& params) {
+void Backend::begin_step(const Batch& batch, const AttentionParams& params, const KvCache& cache) {
   LLM_CHECK(batch.positions.size() == batch.input_ids.size() &&
             batch.slot_mapping.size() == batch.input_ids.size());
   LLM_CHECK(batch.query_start_loc.size() == batch.seq_lens.size() + 1 &&
             std::ssize(batch.block_tables) >= batch.num_seqs() * batch.max_blocks);
   LLM_CHECK(batch.num_decode_rows >= 0 && batch.num_decode_rows <= batch.num_tokens());
   LLM_CHECK(params.num_attention_heads % params.num_key_value_heads == 0);
-  do_begin_step(batch, params);
+  do_begin_step(batch, params, cache);
 }
 
 void Backend::embed(Tensor hidden, const Embedding& table, const Batch& batch) {
@@ -134,8 +134,8 @@ void Backend::embed(Tensor hidden, const Embedding& table, const Batch& batch) {
   const int64_t width = table.weight.shape[1];
   expect_shape("embed", "hidden", hidden, {tokens, width});
   for (int32_t id : batch.input_ids) {
-    LLM_CHECK(id >= 0 && id < table.weight.shape[0], "embed: id {} of {}", id,
-              table.weight.shape[0]);
+    LLM_CHECK(id < 0 ? runs_ahead() && ~id < num_sampled_ : id < table.weight.shape[0],
+              "embed: id {} of {}", id, table.weight.shape[0]);
   }
   const auto stage = [&] {
     Stage s = make_stage("embed_tokens", batch, -1);
@@ -233,18 +233,25 @@ void Backend::norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, con
   observed(stage, logits, [&] { do_norm_head(logits, hidden, norm, linear, batch); });
 }
 
-void Backend::sample(std::span<int32_t> ids, ConstTensor logits, std::span<const SampleRow> rows) {
-  LLM_CHECK(ids.size() == rows.size());
-  LLM_CHECK(logits.shape.rank() == 2 && logits.shape[0] == static_cast<int64_t>(rows.size()),
-            "sample: logits {} for {} rows", to_string(logits.shape), rows.size());
+SampleTicket Backend::sample(ConstTensor logits, std::span<const SampleRow> rows) {
+  LLM_CHECK(logits.shape.rank() == 2, "sample: logits {}", to_string(logits.shape));
+  for (const SampleRow& row : rows) {
+    LLM_CHECK(row.logits_row >= 0 && row.logits_row < logits.shape[0] && row.num_ids > 0 &&
+                  row.num_ids <= logits.shape[1],
+              "sample: row {}, {} ids of logits {}", row.logits_row, row.num_ids,
+              to_string(logits.shape));
+  }
   const auto stage = [&] {
     Stage s;
     s.name = "sample";
-    s.num_tokens = logits.shape[0];
-    s.activation_bytes = static_cast<double>(logits.bytes());
+    s.num_tokens = std::ssize(rows);
+    s.activation_bytes = bytes_f32(std::ssize(rows), logits.shape[1]);
     return s;
   };
-  observed(stage, logits, [&] { do_sample(ids, logits, rows); });
+  last_ticket_ = SampleTicket{static_cast<uint64_t>(last_ticket_) + 1};
+  num_sampled_ = std::ssize(rows);
+  observed(stage, logits, [&] { do_sample(last_ticket_, logits, rows); });
+  return last_ticket_;
 }
 
 }  // namespace llm

@@ -20,7 +20,7 @@
 #include "backend/device_memory.h"
 #include "backend/linear.h"
 #include "backend/observer.h"
-#include "backend/sampling.h"
+#include "backend/samples.h"
 #include "base/tensor.h"
 
 namespace llm {
@@ -86,11 +86,13 @@ class Backend {
   virtual bool copies_weights() const { return false; }
   /// Waits until all work that was asked for is done.
   virtual void finish() {}
+  /// Rows that operands and results of a step need room for, if the step has `rows`.
+  virtual int64_t padded_rows(int64_t rows) const { return rows; }
 
   // ---- One step: begin_step(), then the operations in the order of the forward pass ----
 
   /// params: what attention has in common in all layers.
-  void begin_step(const Batch& batch, const AttentionParams& params);
+  void begin_step(const Batch& batch, const AttentionParams& params, const KvCache& cache);
 
   /// hidden[T, H] = table[input_ids].
   void embed(Tensor hidden, const Embedding& table, const Batch& batch);
@@ -117,12 +119,21 @@ class Backend {
   void norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, const Linear& linear,
                  const Batch& batch);
 
-  /// ids[R] = the next token of each row of logits[R, V].
-  void sample(std::span<int32_t> ids, ConstTensor logits, std::span<const SampleRow> rows);
+  /// Chooses the next id for rows of logits[R, V]. Where the backend runs ahead, the next batch may
+  /// name the i-th of them as an input before they are read: as input id ~i.
+  SampleTicket sample(ConstTensor logits, std::span<const SampleRow> rows);
+  /// The ids that a sample() chose, in the order of its rows; the two latest can be read. Waits for
+  /// the work up to there. Valid until the next call.
+  virtual std::span<const SampledId> sampled(SampleTicket ticket) = 0;
+  /// The same of the log-probabilities that its rows asked for; empty ones for the others.
+  virtual std::span<const GeneratedLogprobs> logprobs(SampleTicket ticket) = 0;
+  /// Whether work goes on while the host does something else, so that it pays to ask for a step
+  /// before the last one's ids are read.
+  virtual bool runs_ahead() const { return false; }
 
  protected:
   /// Takes what the batch says to where the backend computes.
-  virtual void do_begin_step(const Batch&, const AttentionParams&) {}
+  virtual void do_begin_step(const Batch&, const AttentionParams&, const KvCache&) {}
   virtual void do_embed(Tensor hidden, const Embedding& table, const Batch& batch) = 0;
   virtual void do_norm_qkv(Tensor qkv, ConstTensor hidden, const Norm& norm, const Linear& linear,
                            const Batch& batch) = 0;
@@ -134,14 +145,18 @@ class Backend {
                                     const Linear& linear, const Batch& batch) = 0;
   virtual void do_norm_head(Tensor logits, ConstTensor hidden, const Norm& norm,
                             const Linear& linear, const Batch& batch) = 0;
-  virtual void do_sample(std::span<int32_t> ids, ConstTensor logits,
+  virtual void do_sample(SampleTicket ticket, ConstTensor logits,
                          std::span<const SampleRow> rows) = 0;
+  /// Whether someone observes each operation on its own.
+  bool is_observed() const { return observer_ != nullptr; }
 
  private:
   template <typename MakeStage, typename Run>
   void observed(MakeStage make_stage, ConstTensor output, Run run);
 
   Observer* observer_ = nullptr;
+  SampleTicket last_ticket_ = {};
+  int64_t num_sampled_ = 0;  // by the last sample()
 };
 
 }  // namespace llm

@@ -53,6 +53,12 @@ struct CudaOptions {
   /// Every row through the same kernels, however a prompt is cut into chunks (design: "equal
   /// results"); slower prompts.
   bool invariant = false;
+  /// For measurements: decode steps as CUDA graphs, and launches that start before those before
+  /// them end (sm_90 and later).
+  bool graphs = true;
+  bool overlap = true;
+  /// Attention brings the next weights into L2.
+  bool prefetch = false;
 };
 
 /// Throws Error (exit code 1) where the device fails. The pool serves copies and sampling.

@@ -33,6 +33,20 @@ bool all_below_infinity(std::span<const float> values) {
   return bad == 0;
 }
 
+SampledId find_fault(std::span<const float> logits, int64_t num_ids) {
+  if (!all_below_infinity(logits)) {
+    for (size_t i = 0; i < logits.size(); ++i) {
+      const int32_t id = static_cast<int32_t>(i);
+      if (std::isnan(logits[i])) return {id, LogitFault::kNaN};
+      if (logits[i] == INFINITY) return {id, LogitFault::kInfinite};
+    }
+  }
+  if (largest_of(logits.first(static_cast<size_t>(num_ids))) == -INFINITY) {
+    return {0, LogitFault::kAllMinusInf};
+  }
+  return {};
+}
+
 void apply_penalties(std::span<float> logits, const SampleRow& row) {
   const SamplingParams& p = *row.params;
   const auto in_range = [&](int32_t id) {
@@ -202,23 +216,31 @@ float largest_of(std::span<const float> values) {
   return *std::max_element(std::begin(lanes), std::end(lanes));
 }
 
-void check_logits(std::span<const float> logits, int64_t num_ids) {
-  if (!all_below_infinity(logits)) {
-    for (size_t i = 0; i < logits.size(); ++i) {
-      if (std::isnan(logits[i])) fail("the logit of token {} is not a number (NaN)", i);
-      if (logits[i] == INFINITY) fail("the logit of token {} is infinite", i);
-    }
+int32_t id_of(const SampledId& sampled) {
+  switch (sampled.fault) {
+    case LogitFault::kNone:
+      return sampled.id;
+    case LogitFault::kNaN:
+      fail("the logit of token {} is not a number (NaN)", sampled.id);
+    case LogitFault::kInfinite:
+      fail("the logit of token {} is infinite", sampled.id);
+    case LogitFault::kAllMinusInf:
+      fail("every logit is minus infinity: no token can be chosen");
   }
-  if (largest_of(logits.first(static_cast<size_t>(num_ids))) == -INFINITY) {
-    fail("every logit is minus infinity: no token can be chosen");
-  }
+  fail("unknown fault of logits");
 }
 
-int32_t sample_row(std::span<const float> logits, const SampleRow& row) {
+void check_logits(std::span<const float> logits, int64_t num_ids) {
+  id_of(find_fault(logits, num_ids));
+}
+
+SampledId sample_row(std::span<const float> logits, const SampleRow& row) {
   const SamplingParams& params = *row.params;
   LLM_CHECK(row.num_ids > 0 && row.num_ids <= static_cast<int64_t>(logits.size()),
             "{} ids, {} logits", row.num_ids, logits.size());
-  check_logits(logits, row.num_ids);
+  if (const SampledId bad = find_fault(logits, row.num_ids); bad.fault != LogitFault::kNone) {
+    return bad;
+  }
   std::span<const float> allowed = logits.first(static_cast<size_t>(row.num_ids));
   std::vector<float> penalised;
   if (has_penalties(params)) {
@@ -226,22 +248,13 @@ int32_t sample_row(std::span<const float> logits, const SampleRow& row) {
     apply_penalties(penalised, row);
     allowed = penalised;
   }
-  if (params.temperature == 0.0f || params.top_k == 1) return arg_max(allowed);
+  if (params.temperature == 0.0f || params.top_k == 1) return {arg_max(allowed)};
 
   Candidates candidates(allowed, params.temperature);
   candidates.keep_top_k(params.top_k);
   candidates.keep_top_p(params.top_p);
   candidates.keep_min_p(params.min_p);
-  return candidates.draw(uniform(params.seed, row.output_ids.size()));
-}
-
-void sample_rows(ThreadPool& pool, std::span<int32_t> ids, ConstTensor logits,
-                 std::span<const SampleRow> rows) {
-  const int64_t width = logits.shape[1];
-  pool.parallel_for(static_cast<int64_t>(rows.size()), [&](int64_t i, int) {
-    const size_t row = static_cast<size_t>(i);
-    ids[row] = sample_row({logits.as<float>() + i * width, static_cast<size_t>(width)}, rows[row]);
-  });
+  return {candidates.draw(uniform(params.seed, row.num_drawn()))};
 }
 
 }  // namespace llm

@@ -3,10 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "backend/sampled_id.h"
 #include "base/tensor.h"
-#include "base/thread_pool.h"
 
 namespace llm {
 
@@ -30,23 +31,30 @@ struct SampleRow {
   const SamplingParams* params = nullptr;
   std::span<const int32_t> prompt_ids;
   std::span<const int32_t> output_ids;  // generated so far; its length counts the draws
-  int64_t num_ids = 0;  // ids below this may be drawn; the rest is padding of the embedding
+  int64_t num_ids = 0;     // ids below this may be drawn; the rest is padding of the embedding
+  int64_t logits_row = 0;  // where in the step's logits its numbers are
+  /// The row's own input is one more output id, which output_ids lacks: it was known to the device
+  /// alone when the step was asked for.
+  bool input_is_output = false;
+  /// Wanted with the id: its probability and that of so many of the most probable ones.
+  std::optional<int64_t> num_logprobs = {};
+
+  /// Draws before this one.
+  uint64_t num_drawn() const { return output_ids.size() + (input_is_output ? 1 : 0); }
 };
 
-/// Throws Error (exit code 1) when raw logits hold a NaN or +inf, naming the id, or nothing but
-/// -inf among the first num_ids.
+/// The chosen id. Throws Error (exit code 1) naming the fault.
+int32_t id_of(const SampledId& sampled);
+
+/// Throws Error as id_of() when raw logits have a fault.
 void check_logits(std::span<const float> logits, int64_t num_ids);
 
 /// Largest of the values; minus infinity if there are none.
 float largest_of(std::span<const float> values);
 
 /// The next id for one row of raw logits. The draw depends only on the logits, the parameters and
-/// (seed, number of output ids). Throws Error as check_logits().
-int32_t sample_row(std::span<const float> logits, const SampleRow& row);
-
-/// ids[i] = sample_row() of row i of logits[R, V], which the host can read.
-void sample_rows(ThreadPool& pool, std::span<int32_t> ids, ConstTensor logits,
-                 std::span<const SampleRow> rows);
+/// (seed, number of output ids).
+SampledId sample_row(std::span<const float> logits, const SampleRow& row);
 
 /// Uniform in [0, 1) from a counter-based generator (Philox 4x32-10; Salmon et al., SC 2011): a
 /// pure function, the same on every machine.

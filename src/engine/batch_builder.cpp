@@ -52,8 +52,9 @@ void BatchBuilder::append(const ScheduledRows& rows) {
   const int64_t begin = rows.begin;
   const int64_t end = begin + rows.num_tokens;
   const auto ids = sequence.ids_with_proposals();
-  LLM_CHECK(rows.num_tokens > 0 && end <= static_cast<int64_t>(ids.size()), "rows [{}, {}) of {}",
-            begin, end, ids.size());
+  const bool pending = rows.pending_id >= 0;
+  LLM_CHECK(rows.num_tokens > 0 && end <= std::ssize(ids) + (pending ? 1 : 0),
+            "rows [{}, {}) of {}", begin, end, ids.size());
   LLM_CHECK(kv_blocks_for(end) <= static_cast<int64_t>(sequence.block_table().size()),
             "{} blocks for {} tokens", sequence.block_table().size(), end);
   for (int64_t i = begin; i < end; ++i) {
@@ -61,7 +62,7 @@ void BatchBuilder::append(const ScheduledRows& rows) {
     if (i >= end - rows.num_logits) {
       logits_indices_.push_back(static_cast<int32_t>(input_ids_.size()));
     }
-    input_ids_.push_back(ids[static_cast<size_t>(i)]);
+    input_ids_.push_back(i < std::ssize(ids) ? ids[static_cast<size_t>(i)] : ~rows.pending_id);
     positions_.push_back(static_cast<int32_t>(i));
     slot_mapping_.push_back(block * kKvBlockSize + static_cast<int32_t>(i % kKvBlockSize));
   }

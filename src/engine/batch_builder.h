@@ -19,6 +19,9 @@ struct ScheduledRows {
   bool prompt_logits = false;  // these are for Request::on_prompt_logits
   bool samples = false;        // the next id is chosen from the logits of the last rows
   int64_t max_proposals = 0;   // that may be added to the rows; there are blocks for them
+  /// The row's id follows the sequence's known ones: the step before chooses it, in this row of its
+  /// sample(). -1: all ids are known.
+  int32_t pending_id = -1;
 };
 
 /// Rows [first, first + count) of a matrix, such as a step's logits.

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -14,6 +15,28 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
              ids[i], i, vocab_size);
     }
   }
+}
+
+/// One row for each id that may follow: the next one, and one after each proposal.
+std::vector<SampleRow> rows_to_sample(const Schedule& schedule) {
+  std::vector<SampleRow> rows;
+  int64_t end = 0;  // of the sequence's logits
+  for (const ScheduledRows& scheduled : schedule.rows) {
+    end += scheduled.num_logits;
+    if (!scheduled.samples) continue;
+    const Sequence& sequence = *scheduled.sequence;
+    const int64_t num_proposals = sequence.num_proposals();
+    for (int64_t right = 0; right <= num_proposals; ++right) {
+      rows.push_back({.params = &sequence.request().sampling,
+                      .prompt_ids = sequence.prompt_ids(),
+                      .output_ids = sequence.output_ids_with(right),
+                      .num_ids = sequence.request().num_ids,
+                      .logits_row = end - 1 - num_proposals + right,
+                      .input_is_output = scheduled.pending_id >= 0,
+                      .num_logprobs = sequence.request().num_logprobs});
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -55,15 +78,31 @@ std::shared_ptr<const Sequence> Engine::add(Request request) {
 }
 
 std::vector<std::shared_ptr<const Sequence>> Engine::step() {
-  Schedule& schedule = scheduler_.next();
-  if (schedule.rows.empty()) return {};
-  if (proposer_ != nullptr) proposer_->propose(schedule);
+  std::optional<Running> step = std::exchange(ahead_, std::nullopt);
+  if (!step) {
+    Schedule& schedule = scheduler_.next();
+    if (schedule.empty()) return {};
+    if (proposer_ != nullptr) proposer_->propose(schedule);
+    step = start(schedule);
+  }
+  ahead_ = start_ahead(*step);
+  const std::vector<std::vector<int32_t>> ids = next_ids(*step);
+  ++num_steps_;
+  return scheduler_.done(ids);
+}
+
+Engine::Running Engine::start(Schedule& schedule) {
   const Batch batch = builder_.build(schedule.rows, schedule.num_decode_seqs);
   const ConstTensor logits = decoder_->forward(batch, cache_);
   deliver_prompt_logits(schedule, logits);
-  const std::vector<std::vector<int32_t>> next_ids = choose_ids(schedule, logits);
-  ++num_steps_;
-  return scheduler_.done(next_ids);
+  return {&schedule, logits, decoder_->backend().sample(logits, rows_to_sample(schedule))};
+}
+
+std::optional<Engine::Running> Engine::start_ahead(const Running& current) {
+  if (!decoder_->backend().runs_ahead()) return std::nullopt;
+  Schedule& schedule = scheduler_.next_ahead();
+  if (schedule.empty()) return std::nullopt;
+  return start(schedule);
 }
 
 void Engine::finish(const Sequence& sequence, FinishReason reason) {
@@ -81,37 +120,53 @@ void Engine::deliver_prompt_logits(const Schedule& schedule, ConstTensor logits)
   }
 }
 
-std::vector<std::vector<int32_t>> Engine::choose_ids(Schedule& schedule, ConstTensor logits) const {
-  std::vector<std::vector<int32_t>> next_ids(schedule.rows.size());
-  int64_t end = 0;  // of this sequence's rows in logits
-  for (size_t i = 0; i < schedule.rows.size(); ++i) {
-    end += schedule.rows[i].num_logits;
-    if (!schedule.rows[i].samples) continue;
-    const Sequence& sequence = *schedule.rows[i].sequence;
+std::vector<std::vector<int32_t>> Engine::next_ids(const Running& step) const {
+  Backend& backend = decoder_->backend();
+  const std::span<const SampledId> sampled = backend.sampled(step.ticket);
+  const std::span<const GeneratedLogprobs> logprobs = backend.logprobs(step.ticket);
+  std::vector<std::vector<int32_t>> all(step.schedule->rows.size());
+  int64_t row = 0;   // of the logits
+  size_t first = 0;  // of the sequence's rows in `sampled`
+  for (size_t i = 0; i < all.size(); ++i) {
+    const ScheduledRows& rows = step.schedule->rows[i];
+    row += rows.num_logits;
+    if (!rows.samples) continue;
+    const Sequence& sequence = *rows.sequence;
+    if (rows.pending_id >= 0 && sequence.finished()) {  // its end wasn't known then
+      ++first;
+      continue;
+    }
     const auto proposals = sequence.proposals();
-    const int64_t first = end - 1 - std::ssize(proposals);
-    std::vector<int32_t>& ids = next_ids[i];
+    std::vector<int32_t>& ids = all[i];
     do {  // as long as the proposals are right
-      const ConstTensor row = rows_of(logits, first + std::ssize(ids), 1);
-      ids.push_back(sample(sequence, std::ssize(ids), row));
+      const size_t at = first + ids.size();
+      ids.push_back(next_id(sequence, std::ssize(ids), sampled[at]));
       if (const auto num_top = sequence.request().num_logprobs) {
-        const ConstTensor readable = decoder_->backend().to_host(row);
-        const std::span values(readable.as<float>(), static_cast<size_t>(row.shape[1]));
-        schedule.add_logprobs(i, logprobs_of(values, ids.back(), *num_top));
+        const int64_t own = row - std::ssize(proposals) + std::ssize(ids) - 2;
+        step.schedule->add_logprobs(i, ids.back() == sampled[at].id
+                                           ? logprobs[at]
+                                           : logprobs_at(step.logits, own, ids.back(), *num_top));
       }
     } while (ids.size() <= proposals.size() && ids.back() == proposals[ids.size() - 1] &&
              !sequence.stops_at(ids.back()));
+    first += 1 + proposals.size();
   }
-  return next_ids;
+  return all;
+}
+
+/// For an id that the caller put in the place of the one chosen.
+GeneratedLogprobs Engine::logprobs_at(ConstTensor logits, int64_t row, int32_t id,
+                                      int64_t num_top) const {
+  const ConstTensor readable = decoder_->backend().to_host(rows_of(logits, row, 1));
+  return logprobs_of({readable.as<float>(), static_cast<size_t>(readable.shape[1])}, id, num_top);
 }
 
 /// The id that follows when the first `num_right` proposals are right.
-int32_t Engine::sample(const Sequence& sequence, int64_t num_right, ConstTensor logits) const {
-  const SampleRow row{&sequence.request().sampling, sequence.prompt_ids(),
-                      sequence.output_ids_with(num_right), sequence.request().num_ids};
+int32_t Engine::next_id(const Sequence& sequence, int64_t num_right,
+                        const SampledId& sampled) const {
   int32_t id = 0;
   try {
-    decoder_->backend().sample({&id, 1}, logits, {&row, 1});
+    id = id_of(sampled);
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("step {}, position {}: {}", num_steps_,
                                       sequence.length() + num_right - 1, e.what()));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/batch.h"
@@ -39,6 +40,7 @@ class Engine {
 
   /// Runs one step and returns the sequences that got new ids, in the batch's order. Throws Error
   /// (exit code 1) naming step and positions when the logits aren't finite. No-op without work.
+  /// Where the backend runs ahead, it has the next step to do before this one's ids are read.
   std::vector<std::shared_ptr<const Sequence>> step();
 
   bool has_work() const { return scheduler_.has_work(); }
@@ -52,9 +54,19 @@ class Engine {
   int64_t num_steps() const { return num_steps_; }
 
  private:
+  /// A step that the backend was asked for.
+  struct Running {
+    Schedule* schedule;
+    ConstTensor logits;  // until the next step begins
+    SampleTicket ticket;
+  };
+
+  Running start(Schedule& schedule);
+  std::optional<Running> start_ahead(const Running& current);
   void deliver_prompt_logits(const Schedule& schedule, ConstTensor logits) const;
-  std::vector<std::vector<int32_t>> choose_ids(Schedule& schedule, ConstTensor logits) const;
-  int32_t sample(const Sequence& sequence, int64_t num_right, ConstTensor logits) const;
+  std::vector<std::vector<int32_t>> next_ids(const Running& step) const;
+  GeneratedLogprobs logprobs_at(ConstTensor logits, int64_t row, int32_t id, int64_t num_top) const;
+  int32_t next_id(const Sequence& sequence, int64_t num_right, const SampledId& sampled) const;
 
   Decoder* decoder_;
   EngineOptions options_;
@@ -62,6 +74,7 @@ class Engine {
   Scheduler scheduler_;
   std::unique_ptr<Proposer> proposer_;
   BatchBuilder builder_;
+  std::optional<Running> ahead_;
   int64_t num_steps_ = 0;
 };
 

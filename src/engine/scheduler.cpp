@@ -29,9 +29,9 @@ int64_t Scheduler::most_blocks(const Sequence& sequence) const {
   return blocks_.blocks_for(most);
 }
 
-bool Scheduler::wants_token(const Sequence& sequence) const {
-  return sequence.output_length() < sequence.request().max_tokens &&
-         sequence.length() < options_.context;
+bool Scheduler::wants_tokens(const Sequence& sequence, int64_t n) const {
+  return sequence.output_length() + n <= sequence.request().max_tokens &&
+         sequence.length() + n <= options_.context;
 }
 
 void Scheduler::add(SequencePtr sequence) {
@@ -41,18 +41,19 @@ void Scheduler::add(SequencePtr sequence) {
 }
 
 Schedule& Scheduler::next() {
+  LLM_CHECK(!is_ahead_);
   admit();
-  schedule_.rows.clear();
-  schedule_.sequences.clear();
+  Schedule& schedule = schedules_[current_];
+  schedule = {};
   int64_t num_tokens = 0;
   for (size_t i = 0; i < running_.size(); ++i) {  // it becomes shorter where one is preempted
     const SequencePtr sequence = running_[i];
     if (sequence->in_prefill() || !make_room_to_decode(*sequence)) continue;
     const int64_t max_proposals = proposals_for(*sequence);
-    schedule_rows(sequence, 1, max_proposals);
+    schedule_rows(schedule, sequence, 1, max_proposals);
     num_tokens += 1 + max_proposals;
   }
-  schedule_.num_decode_seqs = static_cast<int64_t>(schedule_.rows.size());
+  schedule.num_decode_seqs = std::ssize(schedule.rows);
   const auto before_cut = [](const SequencePtr& sequence) {
     return sequence->num_cached_tokens() < sequence->request().prefill_cut;
   };
@@ -61,10 +62,51 @@ Schedule& Scheduler::next() {
     if (!sequence->in_prefill() || (cuts_ahead && !before_cut(sequence))) continue;
     const int64_t rows = next_chunk(*sequence);
     if (num_tokens + rows > options_.max_num_batched_tokens) break;
-    schedule_rows(sequence, rows, 0);
+    schedule_rows(schedule, sequence, rows, 0);
     num_tokens += rows;
   }
-  return schedule_;
+  return schedule;
+}
+
+/// All running sequences get an id of the step under way, and nothing depends on which.
+bool Scheduler::may_run_ahead() const {
+  const Schedule& current = schedules_[current_];
+  const bool may_be_admitted = !waiting_.empty() && num_running() < options_.max_num_seqs;
+  if (options_.max_proposals > 0 || may_be_admitted) return false;
+  int64_t num_live = 0;
+  for (const ScheduledRows& rows : current.rows) {
+    if (!rows.samples || rows.sequence->request().on_sampled) return false;
+    if (!rows.sequence->finished()) ++num_live;
+  }
+  return num_live == num_running();
+}
+
+Schedule& Scheduler::next_ahead() {
+  LLM_CHECK(!is_ahead_);
+  const Schedule& current = schedules_[current_];
+  Schedule& ahead = schedules_[1 - current_];
+  ahead = {};
+  if (!may_run_ahead()) return ahead;
+  int64_t missing = 0;  // blocks
+  for (const SequencePtr& sequence : running_) {
+    missing += blocks_.blocks_for(sequence->length() + 1) - std::ssize(sequence->block_table());
+  }
+  if (missing > blocks_.num_free()) return ahead;
+  for (size_t i = 0; i < current.rows.size(); ++i) {
+    const SequencePtr& sequence = current.sequences[i];
+    if (sequence->finished() || !wants_tokens(*sequence, 2)) continue;
+    blocks_.grow(sequence->block_table_, sequence->length() + 1);
+    ahead.rows.push_back({.sequence = sequence.get(),
+                          .begin = sequence->length(),
+                          .num_tokens = 1,
+                          .num_logits = 1,
+                          .samples = true,
+                          .pending_id = static_cast<int32_t>(i)});
+    ahead.sequences.push_back(sequence);
+  }
+  ahead.num_decode_seqs = std::ssize(ahead.rows);
+  is_ahead_ = !ahead.empty();
+  return ahead;
 }
 
 void Scheduler::admit() {
@@ -141,21 +183,21 @@ int64_t Scheduler::next_chunk(const Sequence& sequence) const {
   return end - begin;
 }
 
-void Scheduler::schedule_rows(const SequencePtr& sequence, int64_t num_tokens,
+void Scheduler::schedule_rows(Schedule& schedule, const SequencePtr& sequence, int64_t num_tokens,
                               int64_t max_proposals) {
   const int64_t begin = sequence->num_cached_tokens();
   const int64_t end = begin + num_tokens;
   const bool prompt_logits = sequence->wants_prompt_logits();
-  const bool samples = end == sequence->length() && wants_token(*sequence);
+  const bool samples = end == sequence->length() && wants_tokens(*sequence, 1);
   blocks_.grow(sequence->block_table_, end + max_proposals);
-  schedule_.rows.push_back({.sequence = sequence.get(),
-                            .begin = begin,
-                            .num_tokens = num_tokens,
-                            .num_logits = prompt_logits ? num_tokens : (samples ? 1 : 0),
-                            .prompt_logits = prompt_logits,
-                            .samples = samples,
-                            .max_proposals = max_proposals});
-  schedule_.sequences.push_back(sequence);
+  schedule.rows.push_back({.sequence = sequence.get(),
+                           .begin = begin,
+                           .num_tokens = num_tokens,
+                           .num_logits = prompt_logits ? num_tokens : (samples ? 1 : 0),
+                           .prompt_logits = prompt_logits,
+                           .samples = samples,
+                           .max_proposals = max_proposals});
+  schedule.sequences.push_back(sequence);
 }
 
 void Schedule::propose(size_t row, int32_t id) {
@@ -177,11 +219,13 @@ void Schedule::add_logprobs(size_t row, GeneratedLogprobs logprobs) {
 
 std::vector<std::shared_ptr<const Sequence>> Scheduler::done(
     std::span<const std::vector<int32_t>> next_ids) {
-  LLM_CHECK(next_ids.size() == schedule_.rows.size());
+  const Schedule& schedule = schedules_[current_];
+  LLM_CHECK(next_ids.size() == schedule.rows.size());
   std::vector<std::shared_ptr<const Sequence>> advanced;
-  for (size_t i = 0; i < schedule_.rows.size(); ++i) {
-    Sequence& sequence = *schedule_.sequences[i];
-    const ScheduledRows& rows = schedule_.rows[i];
+  for (size_t i = 0; i < schedule.rows.size(); ++i) {
+    Sequence& sequence = *schedule.sequences[i];
+    const ScheduledRows& rows = schedule.rows[i];
+    if (rows.pending_id >= 0 && sequence.finished()) continue;
     const int64_t accepted = std::max<int64_t>(1, std::ssize(next_ids[i])) - 1;
     const int64_t wrong = sequence.num_proposals() - accepted;
     sequence.num_cached_tokens_ = rows.begin + rows.num_tokens - wrong;
@@ -197,11 +241,12 @@ std::vector<std::shared_ptr<const Sequence>> Scheduler::done(
       if (!sequence.finished()) append(sequence, id);
     }
     if (!next_ids[i].empty()) {
-      advanced.push_back(schedule_.sequences[i]);
+      advanced.push_back(schedule.sequences[i]);
     } else if (!sequence.in_prefill()) {
       finish(sequence, FinishReason::kLength);
     }
   }
+  if (std::exchange(is_ahead_, false)) current_ = 1 - current_;
   return advanced;
 }
 
@@ -221,7 +266,7 @@ void Scheduler::append(Sequence& sequence, int32_t id) {
   sequence.ids_.push_back(id);
   if (sequence.stops_at(id)) {
     finish(sequence, FinishReason::kStop);
-  } else if (!wants_token(sequence)) {
+  } else if (!wants_tokens(sequence, 1)) {
     finish(sequence, FinishReason::kLength);
   }
 }

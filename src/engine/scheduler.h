@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -48,6 +49,8 @@ struct Schedule {
   std::vector<SequencePtr> sequences;
   int64_t num_decode_seqs = 0;
 
+  bool empty() const { return rows.empty(); }
+
   /// Adds an id that may come next to a row of a decoding sequence, at most max_proposals times.
   void propose(size_t row, int32_t id);
   /// The draft's cache holds so many leading ids of the row's sequence now, proposals included.
@@ -66,13 +69,20 @@ class Scheduler {
   /// The last in the queue. Alone it must fit: most_blocks() is at most blocks().num_blocks().
   void add(SequencePtr sequence);
 
-  /// The next step. Empty if and only if there is no work. Valid until the next call; done() comes
+  /// The next step. Empty if and only if there is no work. Valid until its done(), which comes
   /// between two calls.
   Schedule& next();
 
-  /// The step was run: its rows are in the cache, and next_ids[i] follow sequences[i]: as many
-  /// proposals as were right, and one id more; nothing where nothing was sampled. Ends sequences
-  /// that have all they may get. Returns those that got an id.
+  /// The step after the one under way, whose ids aren't known yet: each of its sequences that may
+  /// get more goes on with the id that it is going to get. Empty where the step depends on what the
+  /// ids are, or where sequences come or have to go. After it the step under way is done() first;
+  /// then this one is the one under way.
+  Schedule& next_ahead();
+
+  /// The step under way was run: its rows are in the cache, and next_ids[i] follow sequences[i]: as
+  /// many proposals as were right, and one id more; nothing where nothing was sampled. Ends
+  /// sequences that have all they may get; those that ended since it was planned get nothing.
+  /// Returns those that got an id.
   std::vector<std::shared_ptr<const Sequence>> done(std::span<const std::vector<int32_t>> next_ids);
 
   /// Takes a sequence that waits or runs out, and gives its blocks back.
@@ -87,14 +97,16 @@ class Scheduler {
  private:
   void admit();
   bool admit(Sequence& sequence);
+  bool may_run_ahead() const;
   bool make_room_to_decode(const Sequence& sequence);
   int64_t proposals_for(const Sequence& sequence) const;
   void preempt_latest();
   int64_t next_chunk(const Sequence& sequence) const;
-  void schedule_rows(const SequencePtr& sequence, int64_t num_tokens, int64_t max_proposals);
+  void schedule_rows(Schedule& schedule, const SequencePtr& sequence, int64_t num_tokens,
+                     int64_t max_proposals);
   void count_proposals(Sequence& sequence, int64_t accepted);
-  /// False if the sequence has all the ids it may get.
-  bool wants_token(const Sequence& sequence) const;
+  /// Whether the sequence may get n more ids.
+  bool wants_tokens(const Sequence& sequence, int64_t n) const;
   void append(Sequence& sequence, int32_t id);
   void retire(Sequence& sequence, FinishReason reason);
 
@@ -102,7 +114,10 @@ class Scheduler {
   BlockManager blocks_;
   std::deque<SequencePtr> waiting_;   // in order of arrival
   std::vector<SequencePtr> running_;  // in order of arrival
-  Schedule schedule_;
+  /// The step under way, and the one after it if it's planned.
+  std::array<Schedule, 2> schedules_;
+  size_t current_ = 0;
+  bool is_ahead_ = false;
   int64_t num_preemptions_ = 0;
 };
 

@@ -84,21 +84,23 @@ void DraftProposer::run(Schedule& schedule, const std::vector<DraftRows>& rows,
   std::vector<ScheduledRows> scheduled;
   for (const DraftRows& r : rows) scheduled.push_back(r.rows);
   const Tensor logits = draft_->forward(builder_.build(scheduled, num_decode_seqs), cache_);
-  int64_t row = 0;
+  std::vector<SampleRow> to_draw;
   for (const auto& [of, r] : rows) {
     schedule.drafted(of, r.begin + r.num_tokens);
-    if (r.num_logits > 0) schedule.propose(of, draw(*r.sequence, logits, row++));
+    if (r.num_logits == 0) continue;
+    const Sequence& sequence = *r.sequence;
+    to_draw.push_back({.params = &sequence.request().sampling,
+                       .prompt_ids = sequence.prompt_ids(),
+                       .output_ids = sequence.output_ids_with(sequence.num_proposals()),
+                       .num_ids = std::min(sequence.request().num_ids, draft_->config().vocab_size),
+                       .logits_row = std::ssize(to_draw)});
   }
-}
-
-int32_t DraftProposer::draw(const Sequence& sequence, ConstTensor logits, int64_t row) {
-  const int64_t vocab_size = draft_->config().vocab_size;
-  const SampleRow sample = {&sequence.request().sampling, sequence.prompt_ids(),
-                            sequence.output_ids_with(sequence.num_proposals()),
-                            std::min(sequence.request().num_ids, vocab_size)};
-  int32_t id = 0;
-  draft_->backend().sample({&id, 1}, rows_of(logits, row, 1), {&sample, 1});
-  return id;
+  Backend& backend = draft_->backend();
+  const auto drawn = backend.sampled(backend.sample(logits, to_draw));
+  size_t next = 0;
+  for (const auto& [of, r] : rows) {
+    if (r.num_logits > 0) schedule.propose(of, id_of(drawn[next++]));
+  }
 }
 
 }  // namespace llm

@@ -51,7 +51,6 @@ class DraftProposer : public Proposer {
 
   /// One forward pass of the draft. Sequences whose rows have logits get one proposal more.
   void run(Schedule& schedule, const std::vector<DraftRows>& rows, int64_t num_decode_seqs);
-  int32_t draw(const Sequence& sequence, ConstTensor logits, int64_t row);
 
   Decoder* draft_;
   KvCache cache_;

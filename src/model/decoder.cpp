@@ -56,43 +56,42 @@ KvCache Decoder::make_cache(int64_t num_blocks, DType dtype) const {
   return {spec, backend_->computes() ? backend_->allocate(spec.total_bytes()) : DeviceMemory()};
 }
 
-void Decoder::reserve(const Batch& batch) {
+void Decoder::reserve(int64_t num_rows, int64_t num_logits) {
+  if (const int64_t rows = backend_->padded_rows(num_rows); rows > capacity_rows_) {
+    capacity_rows_ = 0;
+    hidden_ = qkv_ = mixed_ = gated_ = {};  // before there is more
+    hidden_ = backend_->allocate(float_bytes(rows, config_.hidden_size));
+    qkv_ = backend_->allocate(float_bytes(rows, config_.q_size() + 2 * config_.kv_size()));
+    const DType operand = backend_->operand_dtype();
+    mixed_ = backend_->allocate(byte_size(operand, {rows, config_.q_size()}));
+    gated_ = backend_->allocate(byte_size(operand, {rows, config_.intermediate_size}));
+    capacity_rows_ = rows;
+  }
+  if (const int64_t rows = backend_->padded_rows(num_logits); rows > capacity_logits_) {
+    capacity_logits_ = 0;
+    logits_ = {};
+    logits_ = backend_->allocate(float_bytes(rows, config_.vocab_size));
+    capacity_logits_ = rows;
+  }
+}
+
+Tensor Decoder::forward(const Batch& batch, KvCache& cache) {
   int64_t positions = 0;
   for (const int32_t position : batch.positions) {
     positions = std::max<int64_t>(positions, position + 1);
   }
   LLM_CHECK(positions <= max_positions_, "position {} of {}", positions - 1, max_positions_);
   fill_rope(positions);
-  if (batch.num_tokens() > capacity_tokens_) {
-    const int64_t tokens = batch.num_tokens();
-    capacity_tokens_ = 0;
-    hidden_ = qkv_ = mixed_ = gated_ = {};  // before there is more
-    hidden_ = backend_->allocate(float_bytes(tokens, config_.hidden_size));
-    qkv_ = backend_->allocate(float_bytes(tokens, config_.q_size() + 2 * config_.kv_size()));
-    const DType operand = backend_->operand_dtype();
-    mixed_ = backend_->allocate(byte_size(operand, {tokens, config_.q_size()}));
-    gated_ = backend_->allocate(byte_size(operand, {tokens, config_.intermediate_size}));
-    capacity_tokens_ = tokens;
-  }
-  if (batch.num_logits() > capacity_logits_) {
-    capacity_logits_ = 0;
-    logits_ = {};
-    logits_ = backend_->allocate(float_bytes(batch.num_logits(), config_.vocab_size));
-    capacity_logits_ = batch.num_logits();
-  }
-}
-
-Tensor Decoder::forward(const Batch& batch, KvCache& cache) {
-  reserve(batch);
-  Backend& ops = *backend_;
   const int64_t tokens = batch.num_tokens();
+  reserve(tokens, batch.num_logits());
+  Backend& ops = *backend_;
   const Tensor hidden = hidden_.tensor(DType::kF32, {tokens, config_.hidden_size});
   const Tensor qkv = qkv_.tensor(DType::kF32, {tokens, config_.q_size() + 2 * config_.kv_size()});
   const Tensor mixed = mixed_.tensor(ops.operand_dtype(), {tokens, config_.q_size()});
   const Tensor gated = gated_.tensor(ops.operand_dtype(), {tokens, config_.intermediate_size});
   const Tensor logits = logits_.tensor(DType::kF32, {batch.num_logits(), config_.vocab_size});
 
-  ops.begin_step(batch, attention_params(0));
+  ops.begin_step(batch, attention_params(0), cache);
   ops.embed(hidden, weights_.embed_tokens, batch);
   for (int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const DecoderLayer& layer = weights_.layers[static_cast<size_t>(i)];

@@ -27,13 +27,15 @@ class Decoder {
 
   KvCache make_cache(int64_t num_blocks, DType dtype) const;
 
+  /// Allocates what steps of up to so many rows, with so many rows of logits, need. Larger ones
+  /// allocate more on their way.
+  void reserve(int64_t num_rows, int64_t num_logits);
+
   /// One step over the batch's rows. Returns float32 logits [R, vocab_size] in the backend's
   /// memory, valid until the next call.
   Tensor forward(const Batch& batch, KvCache& cache);
 
  private:
-  /// Grows the workspace and the rotary table to what the batch needs.
-  void reserve(const Batch& batch);
   void fill_rope(int64_t positions);
   AttentionParams attention_params(int64_t layer) const;
 
@@ -45,7 +47,7 @@ class Decoder {
   DeviceMemory rope_cos_;        // [max_positions, head_dim / 2] float32
   DeviceMemory rope_sin_;
   int64_t rope_filled_ = 0;  // positions of the two that hold their values
-  int64_t capacity_tokens_ = 0;
+  int64_t capacity_rows_ = 0;
   int64_t capacity_logits_ = 0;
   DeviceMemory hidden_;  // [T, hidden_size]
   DeviceMemory qkv_;     // [T, q + 2 kv]

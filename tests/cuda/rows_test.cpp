@@ -17,11 +17,15 @@ TEST_CASE("cuda rows: embed") {
     }
     for_each_schedule([&] {
       const DeviceArray<bf16> device_table(table);
-      const DeviceArray<int32_t> device_ids(ids);
+      // Two of them are known to the device alone.
+      const DeviceArray<int32_t> given(std::vector<int32_t>{6, ~1, 3, ~0, 1});
+      const DeviceArray<SampledId> sampled(std::vector<SampledId>{{3}, {0}});
+      WatchedOutput<int32_t> known(ids.size());
       WatchedOutput<float> hidden(ids.size() * width);
-      launch_embed(hidden.data(), device_table.data(), device_ids.data(),
+      launch_embed(hidden.data(), device_table.data(), {given.data(), sampled.data(), known.data()},
                    static_cast<int>(ids.size()), width, nullptr);
       CHECK(hidden.host() == expected);
+      CHECK(known.host() == ids);
     });
   }
 }
@@ -142,11 +146,11 @@ TEST_CASE("cuda rows: more rows than a grid has") {
 }
 
 TEST_CASE("cuda rows: no rows, and what can't be served") {
-  CHECK_NOTHROW(launch_embed(nullptr, nullptr, nullptr, 0, 8, nullptr));
+  CHECK_NOTHROW(launch_embed(nullptr, nullptr, {}, 0, 8, nullptr));
   CHECK_NOTHROW(launch_rms_norm(nullptr, {}, 0, 8, nullptr));
   CHECK_NOTHROW(launch_silu_mul(nullptr, nullptr, 0, 8, nullptr));
   CHECK_NOTHROW(launch_add_bias(nullptr, nullptr, 0, 8, nullptr));
-  CHECK_THROWS(launch_embed(nullptr, nullptr, nullptr, 1, 12, nullptr));
+  CHECK_THROWS(launch_embed(nullptr, nullptr, {}, 1, 12, nullptr));
   CHECK_THROWS(launch_rms_norm(nullptr, {}, 1, 12, nullptr));
   CHECK_THROWS(launch_silu_mul(nullptr, nullptr, 1, 12, nullptr));
   CHECK_THROWS(launch_add_bias(nullptr, nullptr, -1, 8, nullptr));

@@ -26,6 +26,10 @@ class CpuBackend : public Backend {
   std::string_view name() const override { return "cpu"; }
   std::string isa() const override { return std::string(name_of(isa_)); }
   ActDType act() const override { return act_; }
+  std::span<const SampledId> sampled(SampleTicket ticket) override { return samples_.ids(ticket); }
+  std::span<const GeneratedLogprobs> logprobs(SampleTicket ticket) override {
+    return samples_.logprobs(ticket);
+  }
 
  protected:
   void do_embed(Tensor hidden, const Embedding& table, const Batch& batch) override {
@@ -71,9 +75,9 @@ class CpuBackend : public Backend {
     matmul(*pool_, *matmul_, logits.as<float>(), linear.n(), packed_, linear, Epilogue::kStore);
   }
 
-  void do_sample(std::span<int32_t> ids, ConstTensor logits,
+  void do_sample(SampleTicket ticket, ConstTensor logits,
                  std::span<const SampleRow> rows) override {
-    sample_rows(*pool_, ids, logits, rows);
+    samples_.sample(ticket, logits, rows, *pool_);
   }
 
  private:
@@ -104,6 +108,7 @@ class CpuBackend : public Backend {
   const RowKernels* rows_;
   const MatmulKernels* matmul_;
   CpuAttention attention_;
+  HostSamples samples_;
   Buffer normed_;
   PackedRows packed_;
 };

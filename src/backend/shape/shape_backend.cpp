@@ -1,7 +1,5 @@
 #include "backend/shape/shape_backend.h"
 
-#include <algorithm>
-
 namespace llm {
 namespace {
 
@@ -11,6 +9,10 @@ class ShapeBackend : public Backend {
   std::string isa() const override { return "none"; }
   ActDType act() const override { return ActDType::kBF16; }
   bool computes() const override { return false; }
+  std::span<const SampledId> sampled(SampleTicket ticket) override { return samples_.ids(ticket); }
+  std::span<const GeneratedLogprobs> logprobs(SampleTicket ticket) override {
+    return samples_.logprobs(ticket);
+  }
 
  protected:
   void do_embed(Tensor, const Embedding&, const Batch&) override {}
@@ -22,9 +24,12 @@ class ShapeBackend : public Backend {
                             const Batch&) override {}
   void do_norm_head(Tensor, ConstTensor, const Norm&, const Linear&, const Batch&) override {}
   /// There are no numbers to choose by: every row gets id 0.
-  void do_sample(std::span<int32_t> ids, ConstTensor, std::span<const SampleRow>) override {
-    std::fill(ids.begin(), ids.end(), 0);
+  void do_sample(SampleTicket ticket, ConstTensor, std::span<const SampleRow> rows) override {
+    samples_.assign(ticket, rows.size());
   }
+
+ private:
+  HostSamples samples_;
 };
 
 }  // namespace
