@@ -3,6 +3,7 @@
 # make lint       house rules        make format   clang-format in place
 # make asan       tests with address and undefined-behaviour checks
 # make race       kernels' tests with every unordered pair of accesses reported (g++)
+# make gates      what nvcc made of the kernels: instructions, order of loads, budgets
 # make fuzz       hostile inputs for every reader, FUZZ_SECONDS=60 each (needs clang)
 # make dist       build/llm-VERSION-linux-ARCH.tar.gz, which runs from any folder
 # make install PREFIX=/usr/local     make clean    make help
@@ -120,7 +121,7 @@ LLM_OBJECTS := $(OBJECTS)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: all setup chat test lint format asan race fuzz fuzz-targets dist install clean help objects
+.PHONY: all setup chat test lint format asan race gates fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
@@ -232,6 +233,11 @@ asan:
 race: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/race_tests
 	@$(BUILD)/race_tests -sf="tests/cuda/*" -sfe="*cuda_cli_test*,*cuda_errors_test*" -tce="*--invariant*"
+
+KERNEL_OBJECTS := $(if $(CUDA_OBJECTS),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard cuda/*.cu)))
+gates: $(KERNEL_OBJECTS)
+	@$(if $^,scripts/sass_gates.py --archs "$(CUDA_ARCHS)" --venv $(BUILD)/venv --self-test $^,\
+	  echo "gates: skipped: no nvcc")
 
 # The readers and their fuzz targets, built apart with clang (tests/fuzz/).
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))
