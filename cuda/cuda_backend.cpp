@@ -29,6 +29,8 @@ constexpr int64_t kMaxLargeRows = 2048;
 // Partial results of attention that are in memory at a time.
 constexpr int64_t kMaxPartialBytes = int64_t{64} << 20;
 
+static_assert(kMaxSmallRows == kCudaRowsAtOnce && kMaxFusedNormRows == kCudaFusedNormRows);
+
 /// Consecutive rows of one class.
 struct RowRange {
   int64_t begin = 0;

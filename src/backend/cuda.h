@@ -48,6 +48,11 @@ inline constexpr int64_t kCudaMaxGroup = 8;
 inline constexpr int64_t kCudaMaxHeadDim = 256;
 inline constexpr int64_t kCudaWidthMultiple = 8;
 
+// How rows that decode go through a matrix product: up to this many read its weights together, and up
+// to this many are normed on the way (fewer of very wide ones), more by a launch of their own.
+inline constexpr int64_t kCudaRowsAtOnce = 64;
+inline constexpr int64_t kCudaFusedNormRows = 8;
+
 struct CudaOptions {
   int device = 0;  // index
   /// Every row through the same kernels, however a prompt is cut into chunks (design: "equal

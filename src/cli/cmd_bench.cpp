@@ -1,4 +1,4 @@
-// llm bench: how fast this machine runs a model.
+// llm bench: how fast this machine runs a model, or how fast a GPU would.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "base/cpu_info.h"
 #include "base/progress_line.h"
 #include "base/size_text.h"
+#include "cli/bench_estimate.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
@@ -32,6 +33,7 @@ struct BenchOptions {
   std::vector<int64_t> batches = {1};
   bool prefix_cache = false;
   EngineFlags engine;
+  EstimateFlags estimate;
   std::string format = "table";
 };
 
@@ -136,6 +138,10 @@ BenchReport run_one(const BenchOptions& options, const BenchPlan& plan, const Mo
 }
 
 ExitCode bench(BenchOptions& options) {
+  if (options.estimate.on) {
+    write_stdout(run_estimate(options.estimate, options.common, options.batches, options.format));
+    return ExitCode::kOk;
+  }
   check_engine_options(options.engine);
   if (options.prefix_cache && options.depth.value_or(0) == 0) {
     refuse("--prefix-cache goes with --depth N: the tokens that all prompts begin with");
@@ -188,8 +194,10 @@ Action add_bench(CLI::App& app) {
       app, "--format", {"table", "json"},
       [&o = *options](const std::string& word) { o.format = word; },
       "How to print the result (default: table)");
+  add_estimate_options(app, options->estimate);
   add_engine_options(app, options->engine);
   add_common_options(app, options->common);
+  exclude_from_estimate(app);
   app.footer("llm bench -m DIR --prompt-len 512 --gen-len 64");
   return [options] { return bench(*options); };
 }

@@ -13,6 +13,7 @@ void StageTimes::begin(const Stage& stage) {
 void StageTimes::end(const Stage& stage, ConstTensor) {
   const std::chrono::duration<double> passed = Clock::now() - began_;
   StageTotal& total = total_of(stage.name);
+  ++total.calls;
   total.seconds += passed.count();
   total.flop += stage.flop;
   total.stream_bytes += stage.weight_bytes + stage.kv_bytes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace llm {
 struct StageTotal {
   bool decode = false;  // steps of decode rows only; else prefill
   std::string name;
+  int64_t calls = 0;
   double flop = 0;
   double bytes = 0;         // weights, cache and activations
   double stream_bytes = 0;  // of these, weights and cache: what memory has to deliver
