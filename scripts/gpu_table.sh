@@ -5,34 +5,51 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 llm=${1:-build/llm}
 gpus=(h200 h100 rtx4090 a100)
+sizes=(0.6B 4B 8B)
+export LC_ALL=C
 
-# field NAME JSON: the number or word that follows the name for the first time.
+estimate() { # estimate SIZE BATCH GPU
+  "$llm" bench -q --estimate --config "qwen3-${1,,}" --batch "$2" --gpu "$3" --format json
+}
+# field NAME JSON: the number or word after the name.
 field() { sed -E "s/.*\"$1\":([^,}]*).*/\1/" <<<"$2"; }
 
 # A cell: tokens per second of all requests, and their share of the physical limit.
-cell() { # cell MODEL BATCH GPU
+cell() { # cell SIZE BATCH GPU
   local json mark=''
-  json=$("$llm" bench -q --estimate --config "$1" --batch "$2" --gpu "$3" --format json)
+  json=$(estimate "$@")
   if [ "$(field fits "$json")" = false ]; then
     echo "doesn't fit"
     return
   fi
   [[ $json = *'"borrowed":true'* ]] && mark='\*'
-  LC_ALL=C printf '%.0f%s (%.0f %% of %.0f)' "$(field predicted_tok_s "$json")" "$mark" \
+  printf '%.0f%s (%.0f %% of %.0f)' "$(field predicted_tok_s "$json")" "$mark" \
     "$(field limit_percent "$json")" "$(field limit_tok_s "$json")"
 }
 
-row() { # row LABEL MODEL BATCH
-  local gpu line="| $1 |"
-  for gpu in "${gpus[@]}"; do line+=" $(cell "$2" "$3" "$gpu") |"; done
+row() { # row SIZE BATCH
+  local gpu line
+  line="| Qwen3-$1, $2 request$([ "$2" = 1 ] || echo s) |"
+  for gpu in "${gpus[@]}"; do line+=" $(cell "$1" "$2" "$gpu") |"; done
   echo "$line"
+}
+
+# The targets of a GPU, each with the prediction's distance in per cent.
+targets() { # targets GPU
+  local size json list=''
+  for size in "${sizes[@]}"; do
+    json=$(estimate "$size" 1 "$1")
+    [ "$(field target_tok_s "$json")" = null ] && continue
+    list+=$(printf '%s%s %.0f (%+.1f %%)' "${list:+, }" "$size" "$(field target_tok_s "$json")" \
+      "$(field above_target_percent "$json")")
+  done
+  echo "${1^^} $list"
 }
 
 echo "| predicted tok/s | H200 | H100 | RTX 4090 | A100 80 GB |"
 echo "|---|---|---|---|---|"
 for batch in 1 64; do
-  requests=$([ $batch = 1 ] && echo "1 request" || echo "$batch requests")
-  for size in 0.6B 4B 8B; do
-    row "Qwen3-$size, $requests" "qwen3-${size,,}" "$batch"
-  done
+  for size in "${sizes[@]}"; do row "$size" "$batch"; done
 done
+echo
+echo "Targets for one request, and how far the prediction is from them: $(targets h200); $(targets h100)."
