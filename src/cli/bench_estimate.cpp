@@ -20,22 +20,16 @@ constexpr int64_t kMaxConstantsBytes = 1 << 16;
 constexpr double kMaxPeak = 1e6;
 
 /// What goes with --estimate.
-constexpr std::array<std::string_view, 13> kKnown = {
-    "--estimate", "--gpu",     "--peak-tflops", "--peak-gbs", "--gpu-constants",
-    "--context",  "--batch",   "--format",      "--model",    "--config",
-    "--kv-dtype", "--verbose", "--quiet"};
-/// Harmless: the weights' type, and help.
-constexpr std::array<std::string_view, 2> kAllowed = {"--random-weights", "--help"};
+constexpr std::array<std::string_view, 15> kKnown = {
+    "--estimate", "--gpu",   "--peak-tflops", "--peak-gbs", "--gpu-constants",
+    "--context",  "--batch", "--format",      "--model",    "--config",
+    "--kv-dtype", "--quiet", "--verbose",     "--help",     "--random-weights"};
 
 bool goes_with_estimate(const CLI::Option& option) {
-  for (const std::string& name : option.get_lnames()) {
-    const std::string flag = "--" + name;
-    if (std::find(kKnown.begin(), kKnown.end(), flag) != kKnown.end() ||
-        std::find(kAllowed.begin(), kAllowed.end(), flag) != kAllowed.end()) {
-      return true;
-    }
-  }
-  return false;
+  const std::vector<std::string>& names = option.get_lnames();
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return std::find(kKnown.begin(), kKnown.end(), "--" + name) != kKnown.end();
+  });
 }
 
 void take_gpu(EstimateFlags& flags, const std::string& name) {

@@ -198,7 +198,9 @@ Action add_bench(CLI::App& app) {
   add_engine_options(app, options->engine);
   add_common_options(app, options->common);
   exclude_from_estimate(app);
-  app.footer("llm bench -m DIR --prompt-len 512 --gen-len 64");
+  app.footer(
+      "llm bench -m DIR --prompt-len 512 --gen-len 64\n"
+      "llm bench --estimate --config qwen3-8b --gpu h200 --batch 1,64");
   return [options] { return bench(*options); };
 }
 
