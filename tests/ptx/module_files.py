@@ -1,0 +1,74 @@
+"""Compiles cuda/*.cu to PTX, one file an architecture, and finds the kernels in it."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernel_args import Signature, parse_signature
+from ptx_parse import Module
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class CompiledFile:
+    """A .cu file's PTX for one architecture."""
+
+    file: str  # gemm.cu
+    arch: str
+    module: Module
+    kernels: dict[str, Signature]  # by mangled name
+
+
+class Compiler:
+    """nvcc with the Makefile's flags; what is up to date in the folder isn't compiled again."""
+
+    def __init__(self, nvcc: str, folder: Path, root: Path = ROOT) -> None:
+        self.nvcc = nvcc
+        self.folder = folder
+        self.root = root
+        headers = [*root.glob("cuda/*.h"), *root.glob("cuda/*.cuh"), *root.glob("src/backend/*.h")]
+        self.newest_header = max(h.stat().st_mtime for h in headers)
+
+    def path(self, source: Path, arch: str) -> Path:
+        return self.folder / f"{source.stem}.{arch}.ptx"
+
+    def compile(self, source: Path, arch: str) -> None:
+        to = self.path(source, arch)
+        newest = max(self.newest_header, source.stat().st_mtime)
+        if to.exists() and to.stat().st_mtime > newest:
+            return
+        flags = ["-std=c++20", "-O3", "-lineinfo", "-I.", "-Isrc", f"-arch=compute_{arch}", "-ptx"]
+        part = to.with_suffix(".part")
+        command = [self.nvcc, *flags, "-o", str(part), str(source.relative_to(self.root))]
+        subprocess.run(command, cwd=self.root, check=True)
+        part.rename(to)
+
+    def compile_all(self, sources: list[Path], archs: list[str], jobs: int) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        # The slow ones first.
+        todo = sorted(
+            ((s, a) for s in sources for a in archs), key=lambda x: -x[0].stat().st_size
+        )
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(lambda x: self.compile(*x), todo))
+
+    def load(self, source: Path, arch: str) -> CompiledFile:
+        return load_text(source.name, arch, self.path(source, arch).read_text())
+
+
+def load_text(file: str, arch: str, text: str) -> CompiledFile:
+    module = Module(text)
+    names = list(module.entries)
+    demangled = subprocess.run(
+        ["c++filt", *names], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    kernels = {n: parse_signature(d, file) for n, d in zip(names, demangled, strict=True)}
+    return CompiledFile(file, arch, module, kernels)
+
+
+def kernel_sources(root: Path = ROOT) -> list[Path]:
+    return sorted(root.glob("cuda/*.cu"))

@@ -1,0 +1,206 @@
+"""Loads, stores, copies and atomics, and the wait for the launch before.
+
+Source: PTX ISA 9.0, sections "Data Movement and Conversion Instructions" (ld, st, cp.async,
+prefetch) and "Parallel Synchronization and Communication Instructions" (atom, membar,
+griddepcontrol).
+
+Until a thread has waited for the launch before (griddepcontrol.wait), it may read only global
+memory that is older, and write none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ptx_memory import Array, AsyncCopies
+from ptx_parse import TYPE_BYTES, Immediate, Instruction, PtxError
+from ptx_scalar_ops import Builder
+
+if TYPE_CHECKING:
+    from ptx_machine import Group, Machine, Step
+
+OPS: dict[str, Builder] = {}
+
+
+def _check_global_read(machine: Machine, lanes: Array, buffers: Array) -> None:
+    memory = machine.global_memory
+    too_early = ~(machine.waited[lanes] | memory.early[buffers])
+    if too_early.any():
+        name = memory.buffers[int(buffers[too_early][0])].name
+        raise PtxError(f"{name} is read before the wait for the launch before, which writes it")
+
+
+def _check_global_write(machine: Machine, lanes: Array, buffers: Array) -> None:
+    memory = machine.global_memory
+    if not memory.writable[buffers].all():
+        name = memory.buffers[int(buffers[~memory.writable[buffers]][0])].name
+        raise PtxError(f"{name} is an input, but written")
+    if not machine.waited[lanes].all():
+        name = memory.buffers[int(buffers[~machine.waited[lanes]][0])].name
+        raise PtxError(f"{name} is written before the wait for the launch before")
+
+
+def _touch(machine: Machine, space: str, lanes: Array, at: Array, width: int, writes: bool) -> None:
+    """Checks an access of `width` bytes at each address."""
+    if space == "shared":
+        machine.shared_memory.find(at, width)
+        (machine.races.write if writes else machine.races.read)(at, width, lanes)
+        return
+    buffers = machine.global_memory.find(at, width)
+    (_check_global_write if writes else _check_global_read)(machine, lanes, buffers)
+
+
+def _load(space: str, count: int, kind: str) -> Builder:
+    width = TYPE_BYTES[kind] * count
+    dtype = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{TYPE_BYTES[kind]}")
+
+    def build(machine: Machine, ins: Instruction) -> Step:
+        memory = machine.shared_memory if space == "shared" else machine.global_memory
+        outs = [machine.wide_target(o, kind) for o in machine.elements(ins.operands[0])]
+        address = machine.address(ins.operands[1])
+
+        def run(group: Group) -> None:
+            at = address(group)
+            _touch(machine, space, group.lanes, at, width, False)
+            values = memory.load(at, dtype, count)
+            for i, out in enumerate(outs):
+                out[group.lanes] = values[:, i]
+
+        return run
+
+    return build
+
+
+def _load_param(count: int, kind: str) -> Builder:
+    dtype = np.dtype(f"{'i' if kind[0] == 's' else 'u'}{TYPE_BYTES[kind]}")
+    width = dtype.itemsize * count
+
+    def build(machine: Machine, ins: Instruction) -> Step:
+        outs = [machine.wide_target(o, kind) for o in machine.elements(ins.operands[0])]
+        address = machine.address(ins.operands[1])
+
+        def run(group: Group) -> None:
+            at = int(address(group)[0])
+            if at % width or at + width > len(machine.params):
+                raise PtxError(f"misaligned or no parameter at {at}")
+            values = machine.params[at : at + width].view(dtype)
+            for out, value in zip(outs, values, strict=True):
+                out[group.lanes] = value
+
+        return run
+
+    return build
+
+
+def _store(space: str, count: int, kind: str) -> Builder:
+    width = TYPE_BYTES[kind] * count
+    dtype = np.dtype(f"u{TYPE_BYTES[kind]}")
+
+    def build(machine: Machine, ins: Instruction) -> Step:
+        memory = machine.shared_memory if space == "shared" else machine.global_memory
+        address = machine.address(ins.operands[0])
+        values = [_stored(machine, o, kind) for o in machine.elements(ins.operands[1])]
+
+        def run(group: Group) -> None:
+            at = address(group)
+            _touch(machine, space, group.lanes, at, width, True)
+            columns = [np.broadcast_to(v, group.mask.shape)[group.lanes] for v in values]
+            memory.store(at, np.stack(columns, -1).astype(dtype))
+
+        return run
+
+    return build
+
+
+def _stored(machine: Machine, operand: object, kind: str) -> Array | np.generic:
+    """What is stored, as unsigned numbers; a wider register's low part."""
+    if isinstance(operand, Immediate):
+        return np.asarray(machine.source(operand, kind)).view(f"u{TYPE_BYTES[kind]}")
+    return machine.wide_target(operand, f"u{8 * TYPE_BYTES[kind]}")
+
+
+def _cp_async(machine: Machine, ins: Instruction) -> Step:
+    to, source, size, bytes_ = ins.operands
+    if size != Immediate("16"):
+        raise PtxError("copies of 16 bytes only")
+    to_address, source_address = machine.address(to), machine.address(source)
+    sizes = machine.source(bytes_, "u32")
+
+    def run(group: Group) -> None:
+        lanes = group.lanes
+        at, origin = to_address(group), source_address(group)
+        machine.shared_memory.find(at, AsyncCopies.BYTES)
+        read = np.broadcast_to(sizes, group.mask.shape)[lanes].astype(np.int64)
+        if (read > AsyncCopies.BYTES).any() or (origin % AsyncCopies.BYTES).any():
+            raise PtxError("a copy's size or alignment")
+        some = read > 0
+        buffers = machine.global_memory.find_range(origin[some], read[some])
+        _check_global_read(machine, lanes[some], buffers)
+        machine.copies.issue(lanes, at, origin, read)
+
+    return run
+
+
+def _cp_async_commit(machine: Machine, ins: Instruction) -> Step:
+    return lambda group: machine.copies.commit(group.lanes)
+
+
+def _cp_async_wait(machine: Machine, ins: Instruction) -> Step:
+    allowed = int(machine.source(ins.operands[0], "u32"))
+    return lambda group: machine.copies.wait(group.lanes, allowed)
+
+
+def _atomic_add(machine: Machine, ins: Instruction) -> Step:
+    """One thread after the other, in order."""
+    out = machine.target(ins.operands[0], "u32")
+    address = machine.address(ins.operands[1])
+    addend = machine.source(ins.operands[2], "u32")
+    u32 = np.dtype(np.uint32)
+
+    def run(group: Group) -> None:
+        lanes, at = group.lanes, address(group)
+        _touch(machine, "global", lanes, at, 4, True)
+        for i, lane in enumerate(lanes):
+            old = machine.global_memory.load(at[i : i + 1], u32, 1)
+            value = addend if np.ndim(addend) == 0 else addend[lane]
+            out[lane] = old[0, 0]
+            machine.global_memory.store(at[i : i + 1], old + value)
+
+    return run
+
+
+def _dependency_wait(machine: Machine, ins: Instruction) -> Step:
+    def run(group: Group) -> None:
+        machine.waited[group.lanes] = True
+
+    return run
+
+
+def _nothing(machine: Machine, ins: Instruction) -> Step:
+    """Fences (blocks run in order), prefetches, and the leave for the next launch to start."""
+    return lambda group: None
+
+
+def _add_all() -> None:
+    shapes = [("", 1), ("v2.", 2), ("v4.", 4)]
+    for shape, count in shapes:
+        for kind in ("u8", "u16", "u32", "s32", "u64", "f32"):
+            OPS[f"ld.param.{shape}{kind}"] = _load_param(count, kind)
+            for cache in ("", "cg.", "L1::no_allocate."):
+                OPS[f"ld.global.{cache}{shape}{kind}"] = _load("global", count, kind)
+            OPS[f"ld.shared.{shape}{kind}"] = _load("shared", count, kind)
+            OPS[f"st.global.{shape}{kind}"] = _store("global", count, kind)
+            OPS[f"st.shared.{shape}{kind}"] = _store("shared", count, kind)
+    OPS["cp.async.cg.shared.global"] = _cp_async
+    OPS["cp.async.commit_group"] = _cp_async_commit
+    OPS["cp.async.wait_group"] = _cp_async_wait
+    OPS["atom.global.add.u32"] = _atomic_add
+    OPS["griddepcontrol.wait"] = _dependency_wait
+    OPS["griddepcontrol.launch_dependents"] = _nothing
+    OPS["membar.gl"] = _nothing
+    OPS["prefetch.global.L2"] = _nothing
+
+
+_add_all()
