@@ -82,12 +82,12 @@ def _load_param(count: int, kind: str) -> Builder:
         address = machine.address(ins.operands[1])
 
         def run(group: Group) -> None:
-            at = int(address(group)[0])
-            if at % width or at + width > len(machine.params):
-                raise PtxError(f"misaligned or no parameter at {at}")
-            values = machine.params[at : at + width].view(dtype)
-            for out, value in zip(outs, values, strict=True):
-                out[group.lanes] = value
+            at = address(group)  # may differ: p.x or p.y by a thread's own choice
+            if (at % width).any() or (at < 0).any() or (at + width > len(machine.params)).any():
+                raise PtxError("misaligned, or outside of the parameters")
+            values = machine.params[at[:, None] + np.arange(width)].view(dtype)
+            for i, out in enumerate(outs):
+                out[group.lanes] = values[:, i]
 
         return run
 
