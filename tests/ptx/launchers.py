@@ -33,7 +33,7 @@ class KernelSet:
         for file in files:
             for mangled, signature in file.kernels.items():
                 self.kernels[str(signature)] = (file, mangled, signature)
-        self.launched: set[str] = set()
+        self.executed: dict[str, list[bool]] = {}  # for each instruction of what has run
 
 
 class Device:
@@ -67,8 +67,11 @@ class Device:
         file, mangled, signature = self.kernels.kernels[key]
         params = pack_all(list(zip(signature.params, args, strict=True)))
         shape = LaunchShape(grid, block, shared, self.reverse)
-        Machine(file.module.kernel(mangled), self.memory, params, shape).run()
-        self.kernels.launched.add(key)
+        machine = Machine(file.module.kernel(mangled), self.memory, params, shape)
+        machine.run()
+        before = self.kernels.executed.get(key, machine.executed)
+        both = [a or b for a, b in zip(before, machine.executed, strict=True)]
+        self.kernels.executed[key] = both
         if not self.memory.margins_are_untouched():
             raise AssertionError("bytes between buffers were written")
 

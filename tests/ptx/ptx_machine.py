@@ -116,6 +116,7 @@ class Machine:
         self.has_dependency_wait = kernel.target >= 90
         self._make_state()
         self.code = [self._build(ins) for ins in kernel.code]
+        self.executed = [False] * len(self.code)
 
     def _make_state(self) -> None:
         n = self.shape.block
@@ -303,11 +304,12 @@ class _BlockRun:
         self.parked = {}
 
     def _run_group(self, pc: int, group: Group) -> None:
-        code = self.machine.code
+        code, executed = self.machine.code, self.machine.executed
         limit = min(self.ready, default=len(code))
         try:
             while True:
                 self.steps += 1
+                executed[pc] = True
                 what, step = code[pc]
                 result = step(group)
                 if what:

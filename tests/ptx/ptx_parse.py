@@ -263,12 +263,12 @@ class Module:
         self.entries = {
             match[1]: text.count("\n", 0, match.start()) for match in self._ENTRY.finditer(text)
         }
-        self._kernels: dict[str, Kernel] = {}
+        self.parsed: dict[str, Kernel] = {}
 
     def kernel(self, name: str) -> Kernel:
-        if name not in self._kernels:
-            self._kernels[name] = self._parse(name)
-        return self._kernels[name]
+        if name not in self.parsed:
+            self.parsed[name] = self._parse(name)
+        return self.parsed[name]
 
     def _parse(self, name: str) -> Kernel:
         parser = _KernelParser(name, self)
