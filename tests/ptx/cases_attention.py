@@ -279,7 +279,7 @@ def cases_of_type(kv_type: int) -> list[Callable[[Device], None]]:
         decode("64", Shape(4, 2, 64, kv_type), [Rows(130), Rows(15)]),
         decode("64_rows", Shape(2, 1, 64, kv_type), [Rows(61, 5, 1), Rows(0, 3)]),
         decode("64_long", Shape(8, 1, 64, kv_type), [Rows(1024)]),
-        decode("64_appended", Shape(3, 1, 64, kv_type), [Rows(66, 2), Rows(5)], appends=False),
+        decode("64_appended", Shape(3, 1, 64, kv_type), [Rows(1024, 2), Rows(5)], appends=False),
         decode("104", Shape(1, 2, 104, kv_type), [Rows(33)]),
         decode("256", Shape(5, 1, 256, kv_type, has_norms=False), [Rows(65)]),
         prefill("24", Shape(1, 2, 24, kv_type), [Rows(0, 20), Rows(3, 2)]),

@@ -47,12 +47,10 @@ class Compiler:
         subprocess.run(command, cwd=self.root, check=True)
         part.rename(to)
 
-    def compile_all(self, sources: list[Path], archs: list[str], jobs: int) -> None:
+    def compile_all(self, todo: list[tuple[Path, str]], jobs: int) -> None:
+        """Files, each for an architecture; the slow ones first."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        # The slow ones first.
-        todo = sorted(
-            ((s, a) for s in sources for a in archs), key=lambda x: -x[0].stat().st_size
-        )
+        todo = sorted(todo, key=lambda x: -x[0].stat().st_size)
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(lambda x: self.compile(*x), todo))
 

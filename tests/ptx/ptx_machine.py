@@ -9,6 +9,7 @@ Source of what instructions do: PTX ISA 9.0, chapter "Instruction Set".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ import numpy as np
 import ptx_memory_ops
 import ptx_scalar_ops
 import ptx_warp_ops
-from ptx_memory import Array, AsyncCopies, Memory, RaceDetector
+from ptx_memory import POISON, Array, AsyncCopies, Memory
 from ptx_parse import (
     TYPE_BYTES,
     Address,
@@ -30,6 +31,7 @@ from ptx_parse import (
     Symbol,
     Vector,
 )
+from ptx_races import PublicationDetector, RaceDetector
 
 GLOBAL_BASE = 0x7F00_0000_0000
 SHARED_BASE = 0x1000
@@ -39,6 +41,7 @@ _FLOATS = {"f32": np.float32, "f64": np.float64, "pred": np.bool_}
 _KINDS = {"s": "i", "u": "u", "b": "u"}
 
 
+@functools.cache
 def dtype_of(kind: str) -> np.dtype:
     """numpy's type of a PTX type."""
     if kind in _FLOATS:
@@ -120,15 +123,26 @@ class Machine:
 
     def _make_state(self) -> None:
         n = self.shape.block
-        self.registers = {
-            name: np.zeros(n, dtype_of("b" + kind[1:] if kind[0] == "f" else kind))
-            for name, kind in self.kernel.registers.items()
-        }
+        self.registers = self._make_registers()
         self.special = self._special_registers()
         self.shared_memory = self._lay_out_shared()
-        self.races = RaceDetector(self.shared_memory, n)
+        self.races = RaceDetector(SHARED_BASE, len(self.shared_memory.bytes), n)
+        blocks = int(np.prod(self.shape.grid))
+        self.publication = PublicationDetector(GLOBAL_BASE, self.global_memory.used, n, blocks)
         self.copies = AsyncCopies(self.global_memory, self.shared_memory, self.races, n)
         self.waited = np.zeros(n, bool)  # threads that have waited for the launch before
+
+    def _make_registers(self) -> dict[str, Array]:
+        """All of one size in one array, [registers, threads], to clear them together."""
+        names: dict[np.dtype, list[str]] = {}
+        for name, kind in self.kernel.registers.items():
+            names.setdefault(dtype_of("b" + kind[1:] if kind[0] == "f" else kind), []).append(name)
+        self.register_files = [np.zeros((len(m), self.shape.block), d) for d, m in names.items()]
+        return {
+            name: row
+            for file, members in zip(self.register_files, names.values(), strict=True)
+            for name, row in zip(members, file, strict=True)
+        }
 
     def _special_registers(self) -> dict[str, Array]:
         n = self.shape.block
@@ -200,7 +214,7 @@ class Machine:
                 return buffer.address
         raise PtxError(f"unknown symbol {name}")
 
-    def address(self, operand: Operand, group_lanes: bool = True) -> Callable[[Group], Array]:
+    def address(self, operand: Operand) -> Callable[[Group], Array]:
         """Of [base + offset], int64 for each thread of a group."""
         if not isinstance(operand, Address):
             raise PtxError(f"not an address: {operand}")
@@ -264,10 +278,11 @@ class Machine:
     def _run_block(self, block: tuple[int, int, int]) -> None:
         for axis, i in zip("xyz", block, strict=True):
             self.special[f"%ctaid.{axis}"][:] = i
-        for register in self.registers.values():
-            register.view(np.uint8)[:] = 0xFF if register.dtype != np.bool_ else 1
-        self.shared_memory.bytes[:] = 0xFF
+        for file in self.register_files:
+            file.view(np.uint8)[:] = POISON if file.dtype != np.bool_ else 1
+        self.shared_memory.bytes[:] = POISON
         self.races.begin_block()
+        self.publication.begin_block()
         self.copies.begin_block()
         self.waited[:] = not self.has_dependency_wait
         _BlockRun(self, block).run()
@@ -299,6 +314,7 @@ class _BlockRun:
             lines = [self.machine._where(self.machine.kernel.code[pc]) for pc in self.parked]
             raise PtxError(f"block {self.block}: threads at different barriers: {lines}")
         self.machine.races.barrier()
+        self.machine.publication.barrier()
         for pc, group in self.parked.items():
             self.ready[pc + 1] = group
         self.parked = {}

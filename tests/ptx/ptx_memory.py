@@ -1,5 +1,5 @@
-"""Memory of the PTX machine: address ranges with guards between them, a detector of races in
-shared memory, and copies that are on their way (cp.async).
+"""Memory of the PTX machine: address ranges with guards between them, and copies that are on their
+way (cp.async).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptx_parse import PtxError
+from ptx_races import RaceDetector
 
 POISON = 0xFF  # NaN in every float type, -1 in integers
 GUARD_BYTES = 256
@@ -107,108 +108,6 @@ class Memory:
         for buffer in self.buffers:
             outside[buffer.address - self.base :][: buffer.size] = False
         return bool((self.bytes[outside] == POISON).all())
-
-
-NOBODY = -1
-SEVERAL = -2
-
-
-class RaceDetector:
-    """Finds pairs of accesses to shared memory by two threads that nothing orders.
-
-    What orders: bar.sync all threads, bar.warp.sync those of a warp; shuffles and products order
-    nothing. Since it goes by that and not by the order of execution, the machine may run all warps
-    in step. Cells are 4 bytes: two threads that write different bytes of one are a race here.
-    """
-
-    CELL = 4
-
-    def __init__(self, memory: Memory, num_threads: int) -> None:
-        self.base = memory.base
-        cells = len(memory.bytes) // self.CELL
-        self.writer = np.full(cells, NOBODY, np.int32)
-        self.write_epoch = np.zeros(cells, np.int32)
-        self.write_warp_epoch = np.zeros(cells, np.int32)
-        self.reader = np.full(cells, NOBODY, np.int32)
-        self.reader_warp = np.full(cells, NOBODY, np.int32)
-        self.read_epoch = np.zeros(cells, np.int32)
-        self.read_warp_epoch = np.zeros(cells, np.int32)
-        self.epoch = 0  # of the block: counts its barriers
-        self.warp_epoch = np.zeros(num_threads // 32, np.int32)
-
-    def begin_block(self) -> None:
-        self.writer[:] = NOBODY
-        self.reader[:] = NOBODY
-
-    def barrier(self) -> None:
-        self.epoch += 1
-
-    def warp_barrier(self, warps: Array) -> None:
-        self.warp_epoch[warps] += 1
-
-    def _cells(self, addresses: Array, width: int, threads: Array) -> tuple[Array, Array, Array]:
-        """Cells of the accesses, with thread and warp of each."""
-        first = (addresses - self.base) // self.CELL
-        count = max(1, width // self.CELL)
-        cells = (first[:, None] + np.arange(count)).reshape(-1)
-        threads = np.repeat(threads, count)
-        return cells, threads, threads // 32
-
-    def _check_writes(self, cells: Array, threads: Array, warps: Array, doing: str) -> None:
-        writer = self.writer[cells]
-        unordered = (writer != NOBODY) & (self.write_epoch[cells] == self.epoch)
-        same_warp = writer // 32 == warps
-        ordered = same_warp & (
-            (writer == threads) | (self.write_warp_epoch[cells] != self.warp_epoch[warps])
-        )
-        self._report(unordered & ~ordered, cells, threads, writer, doing, "written")
-
-    def _report(
-        self, race: Array, cells: Array, threads: Array, others: Array, doing: str, done: str
-    ) -> None:
-        if not race.any():
-            return
-        i = int(np.flatnonzero(race)[0])
-        other = f"thread {others[i]}" if others[i] >= 0 else "several threads"
-        address = int(cells[i]) * self.CELL + self.base
-        raise PtxError(
-            f"race: thread {threads[i]} {doing} shared address {address:#x}, {done} by {other} "
-            "with no barrier between"
-        )
-
-    def read(self, addresses: Array, width: int, threads: Array) -> None:
-        cells, threads, warps = self._cells(addresses, width, threads)
-        self._check_writes(cells, threads, warps, "reads")
-        now = self.warp_epoch[warps]
-        fresh = (self.reader[cells] == NOBODY) | (self.read_epoch[cells] != self.epoch)
-        same_warp = self.reader_warp[cells] == warps
-        older = same_warp & (self.read_warp_epoch[cells] != now)
-        mine = same_warp & (self.reader[cells] == threads)
-        reader = np.where(fresh | older | mine, threads, SEVERAL)
-        reader_warp = np.where(fresh | same_warp, warps, SEVERAL)
-        self.reader[cells] = reader
-        self.reader_warp[cells] = reader_warp
-        # Where one instruction reads a cell several times, the last one has won.
-        self.reader[cells[self.reader[cells] != reader]] = SEVERAL
-        self.reader_warp[cells[self.reader_warp[cells] != reader_warp]] = SEVERAL
-        self.read_epoch[cells] = self.epoch
-        self.read_warp_epoch[cells] = now
-
-    def write(self, addresses: Array, width: int, threads: Array) -> None:
-        cells, threads, warps = self._cells(addresses, width, threads)
-        self._check_writes(cells, threads, warps, "writes")
-        now = self.warp_epoch[warps]
-        reader = self.reader[cells]
-        unordered = (reader != NOBODY) & (self.read_epoch[cells] == self.epoch)
-        ordered = (self.reader_warp[cells] == warps) & (
-            (reader == threads) | (self.read_warp_epoch[cells] != now)
-        )
-        self._report(unordered & ~ordered, cells, threads, reader, "writes", "read")
-        self.writer[cells] = threads
-        twice = self.writer[cells] != threads
-        self._report(twice, cells, threads, self.writer[cells], "writes", "written")
-        self.write_epoch[cells] = self.epoch
-        self.write_warp_epoch[cells] = now
 
 
 @dataclass

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 OPS: dict[str, Builder] = {}
 
 
+def _per_lane(values: Array | np.generic, lanes: Array) -> Array:
+    return values[lanes] if np.ndim(values) else np.full(len(lanes), values)
+
+
 def _check_global_read(machine: Machine, lanes: Array, buffers: Array) -> None:
     memory = machine.global_memory
     too_early = ~(machine.waited[lanes] | memory.early[buffers])
@@ -50,6 +54,7 @@ def _touch(machine: Machine, space: str, lanes: Array, at: Array, width: int, wr
         return
     buffers = machine.global_memory.find(at, width)
     (_check_global_write if writes else _check_global_read)(machine, lanes, buffers)
+    (machine.publication.write if writes else machine.publication.read)(at, width, lanes)
 
 
 def _load(space: str, count: int, kind: str) -> Builder:
@@ -106,8 +111,10 @@ def _store(space: str, count: int, kind: str) -> Builder:
         def run(group: Group) -> None:
             at = address(group)
             _touch(machine, space, group.lanes, at, width, True)
-            columns = [np.broadcast_to(v, group.mask.shape)[group.lanes] for v in values]
-            memory.store(at, np.stack(columns, -1).astype(dtype))
+            stored = np.empty((len(at), count), dtype)
+            for i, value in enumerate(values):
+                stored[:, i] = _per_lane(value, group.lanes)
+            memory.store(at, stored)
 
         return run
 
@@ -132,7 +139,7 @@ def _cp_async(machine: Machine, ins: Instruction) -> Step:
         lanes = group.lanes
         at, origin = to_address(group), source_address(group)
         machine.shared_memory.find(at, AsyncCopies.BYTES)
-        read = np.broadcast_to(sizes, group.mask.shape)[lanes].astype(np.int64)
+        read = _per_lane(sizes, lanes).astype(np.int64)
         if (read > AsyncCopies.BYTES).any() or (origin % AsyncCopies.BYTES).any():
             raise PtxError("a copy's size or alignment")
         some = read > 0
@@ -153,7 +160,6 @@ def _cp_async_wait(machine: Machine, ins: Instruction) -> Step:
 
 
 def _atomic_add(machine: Machine, ins: Instruction) -> Step:
-    """One thread after the other, in order."""
     out = machine.target(ins.operands[0], "u32")
     address = machine.address(ins.operands[1])
     addend = machine.source(ins.operands[2], "u32")
@@ -161,14 +167,18 @@ def _atomic_add(machine: Machine, ins: Instruction) -> Step:
 
     def run(group: Group) -> None:
         lanes, at = group.lanes, address(group)
-        _touch(machine, "global", lanes, at, 4, True)
-        for i, lane in enumerate(lanes):
-            old = machine.global_memory.load(at[i : i + 1], u32, 1)
-            value = addend if np.ndim(addend) == 0 else addend[lane]
-            out[lane] = old[0, 0]
-            machine.global_memory.store(at[i : i + 1], old + value)
+        _check_global_write(machine, lanes, machine.global_memory.find(at, 4))
+        machine.publication.atomic(lanes)
+        # One thread: the detector refuses more.
+        old = machine.global_memory.load(at, u32, 1)
+        machine.global_memory.store(at, old + _per_lane(addend, lanes)[:, None])
+        out[lanes] = old[:, 0]
 
     return run
+
+
+def _fence(machine: Machine, ins: Instruction) -> Step:
+    return lambda group: machine.publication.fence(group.lanes)
 
 
 def _dependency_wait(machine: Machine, ins: Instruction) -> Step:
@@ -179,7 +189,7 @@ def _dependency_wait(machine: Machine, ins: Instruction) -> Step:
 
 
 def _nothing(machine: Machine, ins: Instruction) -> Step:
-    """Fences (blocks run in order), prefetches, and the leave for the next launch to start."""
+    """Prefetches, and the leave for the next launch to start."""
     return lambda group: None
 
 
@@ -199,7 +209,7 @@ def _add_all() -> None:
     OPS["atom.global.add.u32"] = _atomic_add
     OPS["griddepcontrol.wait"] = _dependency_wait
     OPS["griddepcontrol.launch_dependents"] = _nothing
-    OPS["membar.gl"] = _nothing
+    OPS["membar.gl"] = _fence
     OPS["prefetch.global.L2"] = _nothing
 
 

@@ -109,15 +109,12 @@ def _to_int32(x: Array) -> Array:
 
 def _prmt(a: Array, b: Array, selector: Array) -> Array:
     """Each nibble of the selector picks a byte, or with its top bit that byte's sign."""
-    wide = a.astype(np.uint64) | (b.astype(np.uint64) << np.uint64(32))
-    result = np.zeros(np.broadcast(wide, selector).shape, np.uint32)
-    for i in range(4):
-        nibble = np.asarray(selector, np.uint64) >> np.uint64(4 * i) & np.uint64(15)
-        byte = wide >> ((nibble & np.uint64(7)) * np.uint64(8)) & np.uint64(0xFF)
-        sign = np.where(byte & np.uint64(0x80), np.uint64(0xFF), np.uint64(0))
-        byte = np.where(nibble & np.uint64(8), sign, byte)
-        result |= byte.astype(np.uint32) << np.uint32(8 * i)
-    return result
+    both = np.stack(np.broadcast_arrays(*np.atleast_1d(a, b)), -1).view(np.uint8)
+    nibbles = np.asarray(selector)[..., None] >> np.arange(0, 16, 4, np.uint32) & np.uint32(15)
+    nibbles = np.broadcast_to(nibbles, (len(both), 4))
+    picked = np.take_along_axis(both, nibbles.astype(np.intp) & 7, 1)
+    picked = np.where(nibbles & 8, (picked >> 7) * np.uint8(0xFF), picked)
+    return picked.view(np.uint32)[:, 0]
 
 
 def _bfe(a: Array, at: Array, length: Array) -> Array:

@@ -23,7 +23,9 @@ LANES = np.arange(32)
 
 def _per_warp(values: Array, group: Group) -> Array:
     """[warps, 32] of the group's warps, from one value per thread or one for all."""
-    return np.broadcast_to(values, group.mask.shape).reshape(-1, 32)[group.warps]
+    if np.ndim(values) == 0:
+        return np.full((len(group.warps), 32), values)
+    return values.reshape(-1, 32)[group.warps]
 
 
 def _write(out: Array, group: Group, values: Array) -> None:

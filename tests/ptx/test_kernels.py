@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Runs nvcc's own PTX of every kernel in cuda/ on small shapes, and compares with numpy.
 
-usage: test_kernels.py --nvcc NVCC --build FOLDER [--archs 80 90a ..] [--jobs N] [PATTERN]
+usage: test_kernels.py --nvcc NVCC --build FOLDER [--archs 80 90a ..] [--partly 100a ..]
+                       [--jobs N] [PATTERN]
 
-PATTERN picks cases by a part of their names; then coverage and seeded faults are left out. The last
-line counts kernels and cases. See ptx_machine.py for how it runs them, faults.py for what shows
+--partly: without attention, whose kernels take nvcc and this program longest. PATTERN picks
+cases by a part of their names; then coverage and seeded faults are left out. The last line counts
+kernels and cases. See ptx_machine.py for how it runs them, faults.py for what shows
 that it can fail.
 """
 
@@ -20,12 +22,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import cases_attention
 import faults
 from launchers import Device, KernelSet
 from module_files import Compiler, kernel_sources
 from ptx_parse import PtxError
 
-FAULT_ARCH = "90a"  # with its waits for the launch before; blocks run in both orders there
+FAULT_ARCH = "90a"  # with its waits for the launch before
+REVERSED_ARCHS = ("80", "100a")  # blocks run in descending order there
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,9 @@ class Result:
 
 @functools.lru_cache(maxsize=1)
 def load_kernels(compiler: Compiler, arch: str) -> KernelSet:
-    return KernelSet([compiler.load(source, arch) for source in kernel_sources()])
+    """Of the files that have been compiled for it."""
+    sources = [s for s in kernel_sources() if compiler.path(s, arch).exists()]
+    return KernelSet([compiler.load(source, arch) for source in sources])
 
 
 def run_task(compiler: Compiler, task: Task) -> Result:
@@ -76,17 +82,20 @@ def run_case(kernels: KernelSet, result: Result) -> None:
     result.executed = dict(kernels.executed)
 
 
-def make_tasks(archs: list[str], pattern: str) -> list[Task]:
-    names = [name for name in faults.ALL_CASES if pattern in name]
+def is_cheap(source: Path) -> bool:
+    return not source.name.startswith("attention")
+
+
+def make_tasks(archs: list[str], partly: list[str], pattern: str) -> list[Task]:
+    all_names = [name for name in faults.ALL_CASES if pattern in name]
+    attention = {case.__name__ for case in cases_attention.CASES}
     tasks = []
-    for arch in archs:
-        tasks += [Task("case", name, arch) for name in names]
-        if arch != FAULT_ARCH:
-            continue
-        tasks += [Task("case", name, arch, reverse=True) for name in names]
-        if not pattern:
-            tasks.append(Task("ldmatrix", "gemm_64", arch))
-            tasks += [Task("faults", case, arch, kernel=k) for k, case in faults.SUBJECTS]
+    for arch in archs + partly:
+        names = [n for n in all_names if arch in archs or n not in attention]
+        tasks += [Task("case", name, arch, arch in REVERSED_ARCHS) for name in names]
+    if FAULT_ARCH in archs and not pattern:
+        tasks += [Task("faults", case, FAULT_ARCH, kernel=k) for k, case in faults.SUBJECTS]
+        tasks.append(Task("ldmatrix", "gemm_64", FAULT_ARCH))
     return tasks
 
 
@@ -124,27 +133,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", required=True)
     parser.add_argument("--build", required=True, type=Path)
-    parser.add_argument("--archs", nargs="+", default=["80", "90a", "100a"])
+    parser.add_argument("--archs", nargs="+", default=["80", "90a"])
+    parser.add_argument("--partly", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("pattern", nargs="?", default="")
     args = parser.parse_args()
 
     start = time.monotonic()
     compiler = Compiler(args.nvcc, args.build.resolve())
-    compiler.compile_all(kernel_sources(), args.archs, args.jobs)
+    todo = [(s, a) for s in kernel_sources() for a in args.archs]
+    todo += [(s, a) for s in kernel_sources() if is_cheap(s) for a in args.partly]
+    compiler.compile_all(todo, args.jobs)
     compiled = time.monotonic()
     results, wrong = [], []
     with ProcessPoolExecutor(args.jobs) as pool:
-        tasks = make_tasks(args.archs, args.pattern)
+        tasks = make_tasks(args.archs, args.partly, args.pattern)
         for result in pool.map(functools.partial(run_task, compiler), tasks):
             report(result)
             results.append(result)
     if not args.pattern:
-        for arch in args.archs:
+        for arch in args.archs + args.partly:
             wrong += check_coverage(compiler, arch, results)
         for line in wrong:
             print(f"ptx: FAILED {line}")
-    return summarize(args.archs, results, wrong, compiled - start, time.monotonic() - compiled)
+    return summarize(args.archs + args.partly, results, wrong, compiled - start, time.monotonic() - compiled)
 
 
 def summarize(
