@@ -4,6 +4,7 @@
 # make asan       tests with address and undefined-behaviour checks
 # make race       kernels' tests with every unordered pair of accesses reported (g++)
 # make gates      what nvcc made of the kernels: instructions, order of loads, budgets
+# make ptx        nvcc's own PTX of every kernel, interpreted, against numpy (needs nvcc)
 # make fuzz       hostile inputs for every reader, FUZZ_SECONDS=60 each (needs clang)
 # make dist       build/llm-VERSION-linux-ARCH.tar.gz, which runs from any folder
 # make install PREFIX=/usr/local     make clean    make help
@@ -70,7 +71,8 @@ AVX512_FLAGS += $(if $(findstring clang,$(CXX)),,-Wno-uninitialized -Wno-maybe-u
 %_avx512.o: ISA_FLAGS = $(AVX512_FLAGS)
 %_avx512bf16.o: ISA_FLAGS = $(AVX512_FLAGS) -mavx512bf16
 # -lineinfo: profilers and compute-sanitizer name lines.
-NVCC_FLAGS = -std=c++20 -O3 -lineinfo -I. -Isrc -MMD -MP -Xfatbin -compress-all \
+NVCC_SOURCE_FLAGS = -std=c++20 -O3 -lineinfo -I. -Isrc -ccbin $(CXX)
+NVCC_FLAGS = $(NVCC_SOURCE_FLAGS) -MMD -MP -Xfatbin -compress-all \
   -Xptxas -v,-warn-spills,-warn-lmem-usage,-warn-double-usage \
   $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) $(CUDA_NEWER)
 # For GPUs between and after those: compiled by their driver.
@@ -121,7 +123,7 @@ LLM_OBJECTS := $(OBJECTS)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: all setup chat test lint format asan race gates fuzz fuzz-targets dist install clean help objects
+.PHONY: all setup chat test lint format asan race gates ptx fuzz fuzz-targets dist install clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
@@ -178,7 +180,7 @@ $(BUILD)/cuda.stamp: force
 	@echo '$(CUDA_ARCHS)' | cmp -s - $@ || echo '$(CUDA_ARCHS)' > $@
 $(BUILD)/cuda/%.o: cuda/%.cu Makefile
 	@mkdir -p $(@D)
-	$(Q)$(if $(V),,echo "NVCC $<" &&) $(NVCC) -ccbin $(CXX) $(NVCC_FLAGS) -c -o $@ $< 2>$(@:.o=.ptxas) \
+	$(Q)$(if $(V),,echo "NVCC $<" &&) $(NVCC) $(NVCC_FLAGS) -c -o $@ $< 2>$(@:.o=.ptxas) \
 	  || { cat $(@:.o=.ptxas); false; }
 	@! grep -E 'warning' $(@:.o=.ptxas)
 
@@ -238,6 +240,18 @@ KERNEL_OBJECTS := $(if $(CUDA_OBJECTS),$(patsubst %.cu,$(BUILD)/%.o,$(wildcard c
 gates: $(KERNEL_OBJECTS)
 	@$(if $^,scripts/sass_gates.py --archs "$(CUDA_ARCHS)" --venv $(BUILD)/venv --self-test $^,\
 	  echo "gates: skipped: no nvcc")
+
+# Architectures; those that run without the two files of attention, which take longest.
+PTX_ARCHS ?= 80 90a
+PTX_PARTLY ?= 100a
+PTX_VENV := $(BUILD)/venv/bin/python3
+ptx:
+	$(if $(NVCC),,$(error make ptx: there is no nvcc in PATH or /usr/local/cuda/bin))
+	@python=python3; has_numpy() { "$$python" -c "import numpy" 2>/dev/null; }; \
+	has_numpy || python=$(PTX_VENV); \
+	has_numpy || { python3 -m venv $(BUILD)/venv && $(PTX_VENV) -m pip install -q numpy; } || exit 1; \
+	OPENBLAS_NUM_THREADS=1 "$$python" -B tests/ptx/test_kernels.py --nvcc $(NVCC) \
+	  --flags="$(NVCC_SOURCE_FLAGS)" --build $(BUILD)/ptx --archs $(PTX_ARCHS) --partly $(PTX_PARTLY)
 
 # The readers and their fuzz targets, built apart with clang (tests/fuzz/).
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))

@@ -132,7 +132,8 @@ def find_swapped_ldmatrix(compiler: Compiler, arch: str) -> tuple[int, list[str]
     if text.count(plain) != 1:
         raise AssertionError(f"ptx.cuh has no {plain}")
     header.write_text(text.replace(plain, "x4.shared.b16 {%0,%2,%1,%3}"))
-    kernels = _compile_one(Compiler(compiler.nvcc, root / "ptx", root), root / "cuda/gemm.cu", arch)
+    of_copy = replace(compiler, folder=root / "ptx", root=root)
+    kernels = _compile_one(of_copy, root / "cuda/gemm.cu", arch)
     if run_case(kernels, "gemm_64"):
         return 1, []
     return 0, ["gemm_64 passes with two outputs of ldmatrix swapped"]

@@ -23,27 +23,27 @@ class CompiledFile:
     kernels: dict[str, Signature]  # by mangled name
 
 
+@dataclass(frozen=True)
 class Compiler:
-    """nvcc with the Makefile's flags; what is up to date in the folder isn't compiled again."""
+    """What is up to date in the folder isn't compiled again."""
 
-    def __init__(self, nvcc: str, folder: Path, root: Path = ROOT) -> None:
-        self.nvcc = nvcc
-        self.folder = folder
-        self.root = root
-        headers = [*root.glob("cuda/*.h"), *root.glob("cuda/*.cuh"), *root.glob("src/backend/*.h")]
-        self.newest_header = max(h.stat().st_mtime for h in headers)
+    nvcc: str
+    flags: tuple[str, ...]  # the Makefile's, apart from architectures
+    folder: Path
+    root: Path = ROOT
 
     def path(self, source: Path, arch: str) -> Path:
         return self.folder / f"{source.stem}.{arch}.ptx"
 
     def compile(self, source: Path, arch: str) -> None:
         to = self.path(source, arch)
-        newest = max(self.newest_header, source.stat().st_mtime)
-        if to.exists() and to.stat().st_mtime > newest:
+        patterns = ("Makefile", "cuda/*.h", "cuda/*.cuh", "src/backend/*.h")
+        inputs = [source, *(header for p in patterns for header in self.root.glob(p))]
+        if to.exists() and to.stat().st_mtime > max(i.stat().st_mtime for i in inputs):
             return
-        flags = ["-std=c++20", "-O3", "-lineinfo", "-I.", "-Isrc", f"-arch=compute_{arch}", "-ptx"]
         part = to.with_suffix(".part")
-        command = [self.nvcc, *flags, "-o", str(part), str(source.relative_to(self.root))]
+        flags = [*self.flags, f"-arch=compute_{arch}", "-ptx", "-o", str(part)]
+        command = [self.nvcc, *flags, str(source.relative_to(self.root))]
         subprocess.run(command, cwd=self.root, check=True)
         part.rename(to)
 

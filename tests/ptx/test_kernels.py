@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs nvcc's own PTX of every kernel in cuda/ on small shapes, and compares with numpy.
 
-usage: test_kernels.py --nvcc NVCC --build FOLDER [--archs 80 90a ..] [--partly 100a ..]
-                       [--jobs N] [PATTERN]
+usage: test_kernels.py --nvcc NVCC --flags=FLAGS --build FOLDER [--archs 80 90a ..]
+                       [--partly 100a ..] [--jobs N] [PATTERN]
 
 --partly: without attention, whose kernels take nvcc and this program longest. PATTERN picks
 cases by a part of their names; then coverage and seeded faults are left out. The last line counts
@@ -37,6 +37,7 @@ class Task:
     kind: str  # case, faults or ldmatrix
     name: str  # of the case
     arch: str
+    partly: bool = False  # without attention
     reverse: bool = False
     kernel: str = ""  # of faults
 
@@ -51,10 +52,12 @@ class Result:
 
 
 @functools.lru_cache(maxsize=1)
-def load_kernels(compiler: Compiler, arch: str) -> KernelSet:
-    """Of the files that have been compiled for it."""
-    sources = [s for s in kernel_sources() if compiler.path(s, arch).exists()]
-    return KernelSet([compiler.load(source, arch) for source in sources])
+def load_kernels(compiler: Compiler, arch: str, partly: bool) -> KernelSet:
+    return KernelSet([compiler.load(source, arch) for source in sources_of(partly)])
+
+
+def sources_of(partly: bool) -> list[Path]:
+    return [s for s in kernel_sources() if not (partly and s.name.startswith("attention"))]
 
 
 def run_task(compiler: Compiler, task: Task) -> Result:
@@ -63,10 +66,10 @@ def run_task(compiler: Compiler, task: Task) -> Result:
     if task.kind == "ldmatrix":
         result.found, result.wrong = faults.find_swapped_ldmatrix(compiler, task.arch)
     elif task.kind == "faults":
-        kernels = load_kernels(compiler, task.arch)
+        kernels = load_kernels(compiler, task.arch, task.partly)
         result.found, result.wrong = faults.find_faults(kernels, task.kernel, task.name)
     else:
-        run_case(load_kernels(compiler, task.arch), result)
+        run_case(load_kernels(compiler, task.arch, task.partly), result)
     result.seconds = time.monotonic() - start
     return result
 
@@ -82,17 +85,17 @@ def run_case(kernels: KernelSet, result: Result) -> None:
     result.executed = dict(kernels.executed)
 
 
-def is_cheap(source: Path) -> bool:
-    return not source.name.startswith("attention")
-
-
 def make_tasks(archs: list[str], partly: list[str], pattern: str) -> list[Task]:
     all_names = [name for name in faults.ALL_CASES if pattern in name]
     attention = {case.__name__ for case in cases_attention.CASES}
     tasks = []
     for arch in archs + partly:
-        names = [n for n in all_names if arch in archs or n not in attention]
-        tasks += [Task("case", name, arch, arch in REVERSED_ARCHS) for name in names]
+        without = attention if arch in partly else set()
+        tasks += [
+            Task("case", name, arch, arch in partly, arch in REVERSED_ARCHS)
+            for name in all_names
+            if name not in without
+        ]
     if FAULT_ARCH in archs and not pattern:
         tasks += [Task("faults", case, FAULT_ARCH, kernel=k) for k, case in faults.SUBJECTS]
         tasks.append(Task("ldmatrix", "gemm_64", FAULT_ARCH))
@@ -106,9 +109,10 @@ def report(result: Result) -> None:
         print(f"ptx: FAILED {task.kind} {task.name} on sm_{task.arch}{order}: {wrong}", flush=True)
 
 
-def check_coverage(compiler: Compiler, arch: str, results: list[Result]) -> list[str]:
+def check_coverage(
+    kernels: dict[str, tuple], arch: str, results: list[Result]
+) -> list[str]:
     """What must run and didn't: every kernel, and every one with each type of cache."""
-    kernels = load_kernels(compiler, arch).kernels
     executed: dict[str, list[bool]] = {}
     for result in results:
         if result.task.arch == arch:
@@ -132,6 +136,7 @@ def _must_run(key: str, mangled: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nvcc", required=True)
+    parser.add_argument("--flags", default="-std=c++20 -I. -Isrc")
     parser.add_argument("--build", required=True, type=Path)
     parser.add_argument("--archs", nargs="+", default=["80", "90a"])
     parser.add_argument("--partly", nargs="*", default=[])
@@ -140,9 +145,8 @@ def main() -> int:
     args = parser.parse_args()
 
     start = time.monotonic()
-    compiler = Compiler(args.nvcc, args.build.resolve())
-    todo = [(s, a) for s in kernel_sources() for a in args.archs]
-    todo += [(s, a) for s in kernel_sources() if is_cheap(s) for a in args.partly]
+    compiler = Compiler(args.nvcc, tuple(args.flags.split()), args.build.resolve())
+    todo = [(s, a) for a in args.archs + args.partly for s in sources_of(a in args.partly)]
     compiler.compile_all(todo, args.jobs)
     compiled = time.monotonic()
     results, wrong = [], []
@@ -153,7 +157,8 @@ def main() -> int:
             results.append(result)
     if not args.pattern:
         for arch in args.archs + args.partly:
-            wrong += check_coverage(compiler, arch, results)
+            kernels = load_kernels(compiler, arch, arch in args.partly).kernels
+            wrong += check_coverage(kernels, arch, results)
         for line in wrong:
             print(f"ptx: FAILED {line}")
     return summarize(args.archs + args.partly, results, wrong, compiled - start, time.monotonic() - compiled)
