@@ -123,7 +123,8 @@ LLM_OBJECTS := $(OBJECTS)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: all setup chat test lint format asan race gates ptx fuzz fuzz-targets dist install clean help objects
+.PHONY: all setup chat test lint format asan race gates ptx fuzz fuzz-targets dist install clean
+.PHONY: help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm

@@ -79,9 +79,7 @@ class Plane:
         heads = content.reshape(num_blocks, shape.num_kv_heads, shape.head_bytes)
         rows = KV_BLOCK * shape.row_bytes
         self.rows = heads[..., :rows].reshape(*heads.shape[:2], KV_BLOCK, shape.row_bytes)
-        self.scales = heads[..., rows:].reshape(
-            *heads.shape[:2], KV_BLOCK, shape.scale_bytes
-        )
+        self.scales = heads[..., rows:].reshape(*heads.shape[:2], KV_BLOCK, shape.scale_bytes)
 
     def store(self, slot: int, values: Array) -> None:
         """Rounds a token's float64 values [num_kv_heads, head_dim]."""

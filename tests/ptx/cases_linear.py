@@ -168,7 +168,9 @@ CASES = [
     small_linear("2", [(9, 40, 72), (16, 24, 520)], EPILOGUES),
     small_linear("4", [(17, 22, 136), (32, 40, 264)], EPILOGUES),
     small_linear("8", [(33, 18, 264), (64, 40, 72)], EPILOGUES),
-    small_linear("split", [(2, 48, 2048), (7, 20, 1096), (11, 32, 1024), (40, 16, 1032)], EPILOGUES),
+    small_linear(
+        "split", [(2, 48, 2048), (7, 20, 1096), (11, 32, 1024), (40, 16, 1032)], EPILOGUES
+    ),
     # So few multiprocessors that blocks take several groups in turn.
     small_linear("groups", [(2, 104, 72), (3, 70, 1096)], EPILOGUES, multiprocessors=2),
     small_linear_normed("rows", [(1, 40, 264, STORE), (3, 24, 136, ADD), (8, 17, 1032, STORE)]),

@@ -2,7 +2,8 @@
 
 In nvcc's PTX: every barrier of a block or a warp, every fence and every wait for the launch before
 taken out, every wait for copies weakened by one group, and waits for the launch before exchanged
-with the access that follows. In the source: two outputs of the inline ldmatrix swapped, which an emulation of the source can't see.
+with the access that follows. In the source: two outputs of the inline ldmatrix swapped, which an
+emulation of the source can't see.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptx_memory import Buffer
+from ptx_parse import PtxError
 
 Value = "Buffer | int | float | bool | None | dict"
 
@@ -93,6 +94,8 @@ def align_up(x: int, align: int) -> int:
 def alignment(kind: str) -> int:
     if kind in _SCALARS:
         return struct.calcsize(_SCALARS[kind])
+    if kind not in STRUCTS:
+        raise PtxError(f"kernel_args.py doesn't know the type {kind}")
     return max(alignment(k) for _, k in STRUCTS[kind])
 
 
@@ -116,7 +119,7 @@ def pack(kind: str, value: Value) -> bytes:
         fields = dict(value)
         packed = pack_all([(k, fields.pop(name, 0)) for name, k in STRUCTS[kind]])
         if fields:
-            raise ValueError(f"{kind} has no fields {list(fields)}")
+            raise PtxError(f"{kind} has no fields {list(fields)}")
         return packed.ljust(size_of(kind), b"\0")
     if isinstance(value, Buffer):
         value = value.address
@@ -153,17 +156,14 @@ def parse_signature(demangled: str, file: str) -> Signature:
     text = re.sub(r"\((?:\w+::)*\w+\)(-?\d+)", r"\1", text)  # (llm::KvType)0
     match = _SIGNATURE.match(text)
     if not match:
-        raise ValueError(f"unknown signature {demangled}")
+        raise PtxError(f"unknown signature {demangled}")
     template = tuple(int(values.get(t, t)) for t in (match[2] or "").split(", ") if t)
-    params = tuple(_param_type(p, file) for p in match[3].split(", "))
+    params = tuple(_param_type(p) for p in match[3].split(", "))
     return Signature(match[1], template, params)
 
 
-def _param_type(text: str, file: str) -> str:
+def _param_type(text: str) -> str:
     if text.endswith("*"):
         return "ptr"
     name = text.removeprefix("llm::")
-    kind = {"unsigned int": "unsigned", "long": "int64"}.get(name, name)
-    if kind not in _SCALARS and kind not in STRUCTS:
-        raise ValueError(f"{file}: kernel_args.py doesn't know the parameter type {text}")
-    return kind
+    return {"unsigned int": "unsigned", "long": "int64"}.get(name, name)

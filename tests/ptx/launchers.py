@@ -271,5 +271,3 @@ def decode_attention(device: Device, args: dict, decode: dict) -> None:
         [args, decode, partials, query_scale(args["head_dim"])],
         _decode_shared_bytes(dims, args["kv_type"]),
     )
-
-

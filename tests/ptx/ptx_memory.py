@@ -55,9 +55,7 @@ class Memory:
         size = content if isinstance(content, int) else content.nbytes
         if self.used + size + GUARD_BYTES > len(self.bytes):
             raise PtxError(f"{self.name} memory is full: {name} needs {size} bytes")
-        buffer = Buffer(
-            name, self.base + self.used, size, self.bytes[self.used : self.used + size]
-        )
+        buffer = Buffer(name, self.base + self.used, size, self.bytes[self.used : self.used + size])
         if not isinstance(content, int):
             buffer.bytes[:] = np.ascontiguousarray(content).reshape(-1).view(np.uint8)
         self.buffers.append(buffer)

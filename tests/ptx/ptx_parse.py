@@ -46,7 +46,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Vector:
-    elements: tuple["Operand", ...]
+    elements: tuple[Operand, ...]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ def _align_up(x: int, align: int) -> int:
     return (x + align - 1) // align * align
 
 
-_VARIABLE = re.compile(r"(?:\.align (\d+) )?\.(\w+) (?:\.ptr (?:\.align \d+ )?)?([\w$]+)(\[\d*\])?$")
+_VARIABLE = re.compile(
+    r"(?:\.align (\d+) )?\.(\w+) (?:\.ptr (?:\.align \d+ )?)?([\w$]+)(\[\d*\])?$"
+)
 
 
 def _parse_variable(text: str) -> Variable:
@@ -116,7 +118,7 @@ def _parse_variable(text: str) -> Variable:
 class _KernelParser:
     """One .entry: its header, then its body line by line."""
 
-    def __init__(self, name: str, module: "Module") -> None:
+    def __init__(self, name: str, module: Module) -> None:
         self.kernel = Kernel(name, module.target)
         self.kernel.shared.update(module.shared)
         self.files = module.files
@@ -250,8 +252,6 @@ class Module:
         if not target:
             raise PtxError("not a PTX file: no .target")
         self.target = int(target[1])
-        if extra := re.search(r"^\s*(\.visible |\.weak )*\.(func|global|const)\b.*", text, re.M):
-            raise PtxError(f"not supported: {extra[0].strip()}")
         self.files = {
             int(number): path.split("/")[-1]
             for number, path in re.findall(r'^\s*\.file\s+(\d+) "([^"]*)"', text, re.M)

@@ -41,9 +41,7 @@ def _computed(function: Callable[..., Array], to: str, *kinds: str) -> Builder:
     def build(machine: Machine, ins: Instruction) -> Step:
         out = machine.target(ins.operands[0], to)
         sources = _sources(machine, ins, kinds)
-        return lambda group: np.copyto(
-            out, function(*sources), casting="unsafe", where=group.where
-        )
+        return lambda group: np.copyto(out, function(*sources), casting="unsafe", where=group.where)
 
     return build
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ptx_memory import Array
-from ptx_parse import Instruction, Operand, Pair, PtxError, Register
+from ptx_parse import Instruction, Operand, Pair, PtxError
 from ptx_scalar_ops import Builder, bf16_to_float
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ class _FullMask:
 def _shuffle(mode: str) -> Builder:
     def build(machine: Machine, ins: Instruction) -> Step:
         to, a, b, c, mask = ins.operands
-        out, predicate = (
-            (to.value, to.predicate) if isinstance(to, Pair) else (to, None)
-        )
+        out, predicate = (to.value, to.predicate) if isinstance(to, Pair) else (to, None)
         target = machine.target(out, "b32")
         if predicate:
             machine.target(predicate, "pred")

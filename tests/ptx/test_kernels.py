@@ -109,9 +109,7 @@ def report(result: Result) -> None:
         print(f"ptx: FAILED {task.kind} {task.name} on sm_{task.arch}{order}: {wrong}", flush=True)
 
 
-def check_coverage(
-    kernels: dict[str, tuple], arch: str, results: list[Result]
-) -> list[str]:
+def check_coverage(kernels: dict[str, tuple], arch: str, results: list[Result]) -> list[str]:
     """What must run and didn't: every kernel, and every one with each type of cache."""
     executed: dict[str, list[bool]] = {}
     for result in results:
@@ -148,7 +146,7 @@ def main() -> int:
     compiler = Compiler(args.nvcc, tuple(args.flags.split()), args.build.resolve())
     todo = [(s, a) for a in args.archs + args.partly for s in sources_of(a in args.partly)]
     compiler.compile_all(todo, args.jobs)
-    compiled = time.monotonic()
+    seconds = [time.monotonic() - start]
     results, wrong = [], []
     with ProcessPoolExecutor(args.jobs) as pool:
         tasks = make_tasks(args.archs, args.partly, args.pattern)
@@ -161,13 +159,12 @@ def main() -> int:
             wrong += check_coverage(kernels, arch, results)
         for line in wrong:
             print(f"ptx: FAILED {line}")
-    return summarize(args.archs + args.partly, results, wrong, compiled - start, time.monotonic() - compiled)
+    seconds.append(time.monotonic() - start - seconds[0])
+    print(f"ptx: {seconds[0]:.0f} s of nvcc, {seconds[1]:.0f} s of running")
+    return summarize(args.archs + args.partly, results, wrong)
 
 
-def summarize(
-    archs: list[str], results: list[Result], wrong: list[str], compiling: float, running: float
-) -> int:
-    print(f"ptx: {compiling:.0f} s of nvcc, {running:.0f} s of running")
+def summarize(archs: list[str], results: list[Result], wrong: list[str]) -> int:
     cases = [r for r in results if r.task.kind == "case"]
     failed = sum(bool(r.wrong) for r in cases)
     missed = sum(len(r.wrong) for r in results if r.task.kind != "case")
