@@ -16,14 +16,14 @@ from pathlib import Path
 import cases_attention
 import cases_linear
 import cases_rows
+import cases_sample
 from launchers import Device, KernelSet
 from module_files import ROOT, Compiler
 from ptx_parse import Immediate, Instruction, Kernel, PtxError
 
 Case = Callable[[Device], None]
-ALL_CASES = {
-    case.__name__: case for m in (cases_rows, cases_linear, cases_attention) for case in m.CASES
-}
+MODULES = (cases_rows, cases_linear, cases_attention, cases_sample)
+ALL_CASES = {case.__name__: case for module in MODULES for case in module.CASES}
 
 # Kernels, each with a case that reaches (almost) all of its waits and barriers.
 SUBJECTS = [

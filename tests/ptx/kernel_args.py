@@ -81,10 +81,48 @@ STRUCTS: dict[str, list[tuple[str, str]]] = {
         ("scratch", "ptr"),
         ("appends", "bool"),
     ],
+    "DrawRule": [
+        ("octaves", "float"),
+        ("top_k", "int"),
+        ("top_p", "uint64"),
+        ("min_p", "uint64"),
+        ("seed", "uint64"),
+    ],
+    "Penalties": [("repetition", "float"), ("presence", "float"), ("frequency", "float")],
+    "DeviceSampleRow": [
+        ("rule", "DrawRule"),
+        ("penalties", "Penalties"),
+        ("counter", "uint64"),
+        ("num_ids", "int"),
+        ("first_penalised", "int"),
+        ("num_penalised", "int"),
+        ("pending_at", "int"),
+        ("next_at", "int"),
+        ("num_top", "int"),
+    ],
+    "SampleArgs": [
+        ("sampled", "ptr"),
+        ("next_ids", "ptr"),
+        ("logits", "ptr"),
+        ("rows", "ptr"),
+        ("penalised", "ptr"),
+        ("input_ids", "ptr"),
+        ("num_rows", "int"),
+        ("width", "int"),
+        ("scratch", "ptr"),
+    ],
     "attention_decode.cu::Partials": [("counters", "ptr"), ("softmax", "ptr"), ("out", "ptr")],
 }
 
-_SCALARS = {"ptr": "Q", "int64": "q", "int": "i", "unsigned": "I", "float": "f", "bool": "?"}
+_SCALARS = {
+    "ptr": "Q",
+    "uint64": "Q",
+    "int64": "q",
+    "int": "i",
+    "unsigned": "I",
+    "float": "f",
+    "bool": "?",
+}
 
 
 def align_up(x: int, align: int) -> int:

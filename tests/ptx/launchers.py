@@ -271,3 +271,32 @@ def decode_attention(device: Device, args: dict, decode: dict) -> None:
         [args, decode, partials, query_scale(args["head_dim"])],
         _decode_shared_bytes(dims, args["kv_type"]),
     )
+
+
+# ---- Sampling (sample.cu, logprobs.cu) ----
+
+SAMPLE_THREADS = 512
+SLICE = 8 * SAMPLE_THREADS  # ids of a block
+MAX_TOP = 64
+MAX_SAMPLE_ROWS = 4096
+
+
+def sample_scratch(device: Device, num_rows: int, width: int) -> Buffer:
+    """Counters are 0, the rest has yet to be written."""
+    slices = num_rows * ceil_div(width, SLICE)
+    size = 4 * MAX_SAMPLE_ROWS + slices * (8 * MAX_TOP + 24) + num_rows * width * 4
+    scratch = device.output("scratch", size)
+    scratch.bytes[: 4 * MAX_SAMPLE_ROWS] = 0
+    return scratch
+
+
+def _slices(args: dict) -> tuple[int, int, int]:
+    return ceil_div(args["width"], SLICE), args["num_rows"], 1
+
+
+def sample(device: Device, args: dict) -> None:
+    device.launch("sample_kernel", (), _slices(args), SAMPLE_THREADS, [args])
+
+
+def logprobs(device: Device, out: Buffer, args: dict) -> None:
+    device.launch("logprobs_kernel", (), _slices(args), SAMPLE_THREADS, [out, args])

@@ -242,15 +242,36 @@ class Machine:
         if ins.opcode in ("bra", "bra.uni"):
             label = self.kernel.labels[ins.operands[0].name]
             return "branch", lambda group: (label, guard() if guard else None)
-        if ins.opcode in ("bar.sync", "ret"):
-            if guard or (ins.operands and ins.operands[0] != Immediate("0")):
-                raise PtxError("unknown form")
-            return ins.opcode, lambda group: None
+        if ins.opcode == "ret":
+            return self._unguarded(ins), lambda group: None
+        if ins.opcode in ("bar.sync", "bar.red.or.pred"):
+            barrier = ins.operands[len(ins.operands) // 2]
+            if barrier != Immediate("0"):
+                raise PtxError("a barrier other than 0")
+            return self._unguarded(ins), self._reduction(ins)
         for table in (ptx_scalar_ops.OPS, ptx_memory_ops.OPS, ptx_warp_ops.OPS):
             if ins.opcode in table:
                 step = table[ins.opcode](self, ins)
                 return "", self._guarded(step, guard) if guard else step
         raise PtxError("unknown instruction")
+
+    @staticmethod
+    def _unguarded(ins: Instruction) -> str:
+        if ins.guard:
+            raise PtxError("not supported with a guard")
+        return ins.opcode
+
+    def _reduction(self, ins: Instruction) -> Step:
+        """What the group that leaves a barrier gets from it: with .red.or whether any has it."""
+        if ins.opcode == "bar.sync":
+            return lambda group: None
+        out = self.target(ins.operands[0], "pred")
+        values = self.source(ins.operands[2], "pred")
+
+        def reduce(group: Group) -> None:
+            out[group.mask] = np.broadcast_to(values, group.mask.shape)[group.mask].any()
+
+        return reduce
 
     @staticmethod
     def _guarded(step: Step, guard: Callable[[], Array]) -> Step:
@@ -316,6 +337,7 @@ class _BlockRun:
         self.machine.races.barrier()
         self.machine.publication.barrier()
         for pc, group in self.parked.items():
+            self.machine.code[pc][1](group)
             self.ready[pc + 1] = group
         self.parked = {}
 
@@ -327,10 +349,10 @@ class _BlockRun:
                 self.steps += 1
                 executed[pc] = True
                 what, step = code[pc]
-                result = step(group)
                 if what:
-                    self._leave(what, pc, group, result)
+                    self._leave(what, pc, group, step)
                     return
+                step(group)
                 pc += 1
                 if pc == limit:
                     self._put(self.ready, pc, group)
@@ -339,18 +361,18 @@ class _BlockRun:
             ins = self.machine.kernel.code[pc]
             raise PtxError(f"{self.machine._where(ins)}: block {self.block}: {error}") from None
 
-    def _leave(self, what: str, pc: int, group: Group, result: object) -> None:
+    def _leave(self, what: str, pc: int, group: Group, step: Step) -> None:
         if self.steps > MAX_STEPS:
             raise PtxError("no end in sight")
         if what == "branch":
-            label, taken = result
+            label, taken = step(group)
             mask = group.mask if taken is None else group.mask & taken
             rest = group.mask & ~mask
             if mask.any():
                 self._put(self.ready, label, Group(mask) if rest.any() else group)
             if rest.any():
                 self._put(self.ready, pc + 1, Group(rest) if mask.any() else group)
-        elif what == "bar.sync":
+        elif what.startswith("bar."):
             self._put(self.parked, pc, group)
         elif not self.machine.waited[group.mask].all():
             raise PtxError("threads return without a wait for the launch before")

@@ -159,22 +159,32 @@ def _cp_async_wait(machine: Machine, ins: Instruction) -> Step:
     return lambda group: machine.copies.wait(group.lanes, allowed)
 
 
-def _atomic_add(machine: Machine, ins: Instruction) -> Step:
-    out = machine.target(ins.operands[0], "u32")
-    address = machine.address(ins.operands[1])
-    addend = machine.source(ins.operands[2], "u32")
-    u32 = np.dtype(np.uint32)
+def _atomic_add(space: str) -> Builder:
+    """One thread after the other, in order."""
 
-    def run(group: Group) -> None:
-        lanes, at = group.lanes, address(group)
-        _check_global_write(machine, lanes, machine.global_memory.find(at, 4))
-        machine.publication.atomic(lanes)
-        # One thread: the detector refuses more.
-        old = machine.global_memory.load(at, u32, 1)
-        machine.global_memory.store(at, old + _per_lane(addend, lanes)[:, None])
-        out[lanes] = old[:, 0]
+    def build(machine: Machine, ins: Instruction) -> Step:
+        memory = machine.shared_memory if space == "shared" else machine.global_memory
+        out = machine.target(ins.operands[0], "u32")
+        address = machine.address(ins.operands[1])
+        addend = machine.source(ins.operands[2], "u32")
+        u32 = np.dtype(np.uint32)
 
-    return run
+        def run(group: Group) -> None:
+            lanes, at = group.lanes, address(group)
+            buffers = memory.find(at, u32.itemsize)
+            if space == "global":
+                _check_global_write(machine, lanes, buffers)
+                machine.publication.atomic(lanes)
+            else:
+                machine.races.atomic(at, lanes)
+            for i, added in enumerate(_per_lane(addend, lanes)):
+                old = memory.load(at[i : i + 1], u32, 1)
+                memory.store(at[i : i + 1], old + added)
+                out[lanes[i]] = old[0, 0]
+
+        return run
+
+    return build
 
 
 def _fence(machine: Machine, ins: Instruction) -> Step:
@@ -206,7 +216,8 @@ def _add_all() -> None:
     OPS["cp.async.cg.shared.global"] = _cp_async
     OPS["cp.async.commit_group"] = _cp_async_commit
     OPS["cp.async.wait_group"] = _cp_async_wait
-    OPS["atom.global.add.u32"] = _atomic_add
+    for space in ("global", "shared"):
+        OPS[f"atom.{space}.add.u32"] = _atomic_add(space)
     OPS["griddepcontrol.wait"] = _dependency_wait
     OPS["griddepcontrol.launch_dependents"] = _nothing
     OPS["membar.gl"] = _fence

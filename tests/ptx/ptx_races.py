@@ -48,12 +48,14 @@ class RaceDetector:
         self.reader_warp = np.full(cells, NOBODY, np.int32)
         self.read_epoch = np.zeros(cells, np.int32)
         self.read_warp_epoch = np.zeros(cells, np.int32)
+        self.atomic_epoch = np.full(cells, -1, np.int32)
         self.epoch = 0  # of the block: counts its barriers
         self.warp_epoch = np.zeros(num_threads // 32, np.int32)
 
     def begin_block(self) -> None:
         self.writer[:] = NOBODY
         self.reader[:] = NOBODY
+        self.atomic_epoch[:] = -1
 
     def barrier(self) -> None:
         self.epoch += 1
@@ -69,6 +71,20 @@ class RaceDetector:
             (writer == threads) | (self.write_warp_epoch[cells] != self.warp_epoch[warps])
         )
         self._report(unordered & ~ordered, cells, threads, writer, doing, "written")
+
+    def _check_atomics(self, cells: Array, threads: Array, doing: str) -> None:
+        """Plain accesses need a barrier after atomic ones."""
+        race = self.atomic_epoch[cells] == self.epoch
+        several = np.full(len(cells), SEVERAL)
+        self._report(race, cells, threads, several, doing, "changed by atomics")
+
+    def _check_reads(self, cells: Array, threads: Array, warps: Array, doing: str) -> None:
+        reader = self.reader[cells]
+        unordered = (reader != NOBODY) & (self.read_epoch[cells] == self.epoch)
+        ordered = (self.reader_warp[cells] == warps) & (
+            (reader == threads) | (self.read_warp_epoch[cells] != self.warp_epoch[warps])
+        )
+        self._report(unordered & ~ordered, cells, threads, reader, doing, "read")
 
     def _report(
         self, race: Array, cells: Array, threads: Array, others: Array, doing: str, done: str
@@ -87,6 +103,7 @@ class RaceDetector:
         cells, threads = cells_of(addresses - self.base, width, threads, self.CELL)
         warps = threads // 32
         self._check_writes(cells, threads, warps, "reads")
+        self._check_atomics(cells, threads, "reads")
         now = self.warp_epoch[warps]
         fresh = (self.reader[cells] == NOBODY) | (self.read_epoch[cells] != self.epoch)
         same_warp = self.reader_warp[cells] == warps
@@ -106,18 +123,20 @@ class RaceDetector:
         cells, threads = cells_of(addresses - self.base, width, threads, self.CELL)
         warps = threads // 32
         self._check_writes(cells, threads, warps, "writes")
-        now = self.warp_epoch[warps]
-        reader = self.reader[cells]
-        unordered = (reader != NOBODY) & (self.read_epoch[cells] == self.epoch)
-        ordered = (self.reader_warp[cells] == warps) & (
-            (reader == threads) | (self.read_warp_epoch[cells] != now)
-        )
-        self._report(unordered & ~ordered, cells, threads, reader, "writes", "read")
+        self._check_reads(cells, threads, warps, "writes")
+        self._check_atomics(cells, threads, "writes")
         self.writer[cells] = threads
         twice = self.writer[cells] != threads
         self._report(twice, cells, threads, self.writer[cells], "writes", "written")
         self.write_epoch[cells] = self.epoch
-        self.write_warp_epoch[cells] = now
+        self.write_warp_epoch[cells] = self.warp_epoch[warps]
+
+    def atomic(self, addresses: Array, threads: Array) -> None:
+        """Of 4 bytes each; they need no order among themselves."""
+        cells, threads = cells_of(addresses - self.base, self.CELL, threads, self.CELL)
+        self._check_writes(cells, threads, threads // 32, "changes")
+        self._check_reads(cells, threads, threads // 32, "changes")
+        self.atomic_epoch[cells] = self.epoch
 
 
 class PublicationDetector:

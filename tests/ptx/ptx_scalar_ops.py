@@ -127,6 +127,26 @@ def _bfi(a: Array, b: Array, at: Array, length: Array) -> Array:
     return (b.astype(np.uint64) & ~(mask << shift)) | ((a.astype(np.uint64) & mask) << shift)
 
 
+def _reversed(x: Array) -> Array:
+    """brev.b32: the bits in the other order."""
+    bits = np.unpackbits(np.atleast_1d(x)[:, None].view(np.uint8), axis=1)
+    return np.packbits(bits[:, ::-1], axis=1).view(np.uint32)[:, 0]
+
+
+def _leading_zeros(x: Array) -> Array:
+    """clz.b64: of each number, 64 of 0."""
+    count = np.full(np.shape(x), 64, np.uint32)
+    for bit in range(64):
+        count[(x >> np.uint64(bit) & np.uint64(1)) != 0] = 63 - bit
+    return count
+
+
+def _highest_bit_shift(x: Array) -> Array:
+    """bfind.shiftamt.u32: how far to shift the highest bit to the top; all ones for 0."""
+    zeros = _leading_zeros(x.astype(np.uint64)) - np.uint32(32)
+    return np.where(x == 0, np.uint32(0xFFFFFFFF), zeros)
+
+
 def _quotient(a: Array, b: Array) -> Array:
     return np.trunc(a.astype(np.float64) / b)
 
@@ -150,6 +170,8 @@ def _mov(kind: str) -> Builder:
         to, source = ins.operands
         if isinstance(source, Vector):
             return _pack_registers(machine, to, source, kind)
+        if isinstance(to, Vector):
+            return _unpack_register(machine, to, source, kind)
         out = machine.target(to, kind)
         value = machine.source(source, kind)
         return lambda group: np.copyto(out, value, where=group.where)
@@ -157,16 +179,34 @@ def _mov(kind: str) -> Builder:
     return build
 
 
+def _parts(register: Array, count: int) -> Array:
+    """A view of each thread's register as so many unsigned numbers, the lowest first."""
+    return register.view(f"u{register.itemsize // count}").reshape(-1, count)
+
+
 def _pack_registers(machine: Machine, to: object, parts: Vector, kind: str) -> Step:
     """mov.b64 d, {a, b}: a is the lower half."""
     count = len(parts.elements)
     half = f"b{int(kind[1:]) // count}"
-    out = machine.target(to, kind).view(f"u{int(kind[1:]) // count // 8}").reshape(-1, count)
+    out = _parts(machine.target(to, kind), count)
     values = [machine.source(p, half) for p in parts.elements]
 
     def run(group: Group) -> None:
         for i, value in enumerate(values):
             np.copyto(out[:, i], value, where=group.where)
+
+    return run
+
+
+def _unpack_register(machine: Machine, to: Vector, source: object, kind: str) -> Step:
+    """The reverse."""
+    count = len(to.elements)
+    halves = _parts(machine.target(source, kind), count)
+    outs = [machine.target(o, f"b{int(kind[1:]) // count}") for o in to.elements]
+
+    def run(group: Group) -> None:
+        for i, out in enumerate(outs):
+            np.copyto(out, halves[:, i], where=group.where)
 
     return run
 
@@ -222,7 +262,11 @@ def _add_bits() -> None:
         OPS[f"shr.{kind}"] = _computed(np.right_shift, kind, kind, "u32")
     OPS["prmt.b32"] = _computed(_prmt, "b32", "b32", "b32", "b32")
     OPS["bfe.u32"] = _computed(_bfe, "u32", "u32", "u32", "u32")
-    OPS["bfi.b32"] = _computed(_bfi, "b32", "b32", "b32", "u32", "u32")
+    for kind in ("b32", "b64"):
+        OPS[f"bfi.{kind}"] = _computed(_bfi, kind, kind, kind, "u32", "u32")
+    OPS["brev.b32"] = _computed(_reversed, "b32", "b32")
+    OPS["clz.b64"] = _computed(_leading_zeros, "u32", "b64")
+    OPS["bfind.shiftamt.u32"] = _computed(_highest_bit_shift, "u32", "u32")
 
 
 def _add_floats() -> None:
@@ -281,6 +325,7 @@ def _add_moves() -> None:
     ):
         OPS[f"cvt.{to}.{source}"] = _computed(np.asarray, to, source)
     OPS["cvt.rn.f32.s32"] = _computed(np.asarray, "f32", "s32")
+    OPS["cvt.rmi.f32.f32"] = _ufunc(np.floor, "f32", "f32")
     OPS["cvt.rni.s32.f32"] = _computed(_to_int32, "s32", "f32")
     OPS["cvt.rn.bf16.f32"] = _computed(float_to_bf16, "b16", "f32")
     OPS["cvt.rn.bf16x2.f32"] = _computed(

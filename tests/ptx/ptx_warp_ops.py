@@ -61,7 +61,10 @@ def _shuffle(mode: str) -> Builder:
             limits = _per_warp(clamp, group).astype(np.int64)
             segment = limits >> 8 & 31
             last = LANES & segment | limits & 31 & ~segment
-            source = LANES ^ lane if mode == "bfly" else LANES & segment | lane & ~segment
+            if mode == "idx":
+                source = LANES & segment | lane & ~segment
+            else:
+                source = LANES ^ lane if mode == "bfly" else LANES + lane
             inside = source <= last
             source = np.where(inside, source, LANES)
             _write(target, group, np.take_along_axis(_per_warp(values, group), source, 1))
@@ -81,6 +84,21 @@ def _vote_all(machine: Machine, ins: Instruction) -> Step:
     def run(group: Group) -> None:
         members.check(group)
         _write(out, group, _per_warp(values, group).all(1, keepdims=True))
+
+    return run
+
+
+def _ballot(machine: Machine, ins: Instruction) -> Step:
+    """Bit l is lane l's."""
+    out = machine.target(ins.operands[0], "b32")
+    values = machine.source(ins.operands[1], "pred")
+    members = _FullMask(machine, ins.operands[2])
+    bits = np.left_shift(np.uint32(1), LANES, dtype=np.uint32, casting="unsafe")
+
+    def run(group: Group) -> None:
+        members.check(group)
+        votes = np.where(_per_warp(values, group), bits, np.uint32(0))
+        _write(out, group, np.bitwise_or.reduce(votes, axis=1, keepdims=True))
 
     return run
 
@@ -186,8 +204,10 @@ def _mma_m16n8k16(machine: Machine, ins: Instruction) -> Step:
 
 OPS: dict[str, Builder] = {
     "shfl.sync.bfly.b32": _shuffle("bfly"),
+    "shfl.sync.down.b32": _shuffle("down"),
     "shfl.sync.idx.b32": _shuffle("idx"),
     "vote.sync.all.pred": _vote_all,
+    "vote.sync.ballot.b32": _ballot,
     "redux.sync.max.s32": _reduce_max,
     "bar.warp.sync": _warp_barrier,
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16": _ldmatrix_x4(False),
