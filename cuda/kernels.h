@@ -8,6 +8,7 @@
 #pragma once
 
 #include "backend/sampled_id.h"
+#include "backend/sampling_rule.h"
 #include "cuda/rt.h"
 
 namespace llm {
@@ -179,5 +180,58 @@ inline constexpr int kPrefillTileRows = 64;
 /// cached bits up to it.
 void launch_prefill_attention(const AttentionArgs& args, const bf16* queries, int first_row,
                               const AttentionTile* tiles, int num_tiles, Queue queue);
+
+// ---- Sampling (sample.cu, logprobs.cu) ----
+
+/// One row of logits: what changes from step to step, in device memory. cuda/sample_rows.h makes
+/// it.
+struct DeviceSampleRow {
+  DrawRule rule;
+  Penalties penalties;
+  uint64_t counter = 0;  // ids generated before this one
+  int64_t logits_row = 0;
+  int32_t num_ids = 0;   // ids below it may be drawn; 0 = no row: nothing but id 0 is written
+  int32_t first_penalised = 0;  // the ids that penalties change: a range of SampleArgs::penalised
+  int32_t num_penalised = 0;
+  /// Where in input_ids the last id of the output is, if the ranges don't count it yet, since the
+  /// host didn't know it; or -1.
+  int32_t pending_at = -1;
+  int32_t num_top = -1;  // ids of most probable wanted by launch_logprobs(), or -1 for no logprobs
+};
+
+struct SampleArgs {
+  SampledId* sampled = nullptr;           // [num_rows]
+  const float* logits = nullptr;          // [.., width], any width
+  const DeviceSampleRow* rows = nullptr;  // [num_rows]
+  const IdCount* penalised = nullptr;     // no id twice in a row's range
+  const int32_t* input_ids = nullptr;
+  int num_rows = 0;
+  int width = 0;
+  /// Zero-filled once; left zero-filled where the kernels count in it.
+  void* scratch = nullptr;
+};
+
+/// For launch_sample() and launch_logprobs().
+size_t sample_scratch_bytes(int num_rows, int width);
+
+/// The id that sample_row() (backend/sampling.h) draws from each row. All rows in one launch, whose
+/// grid depends on num_rows and width alone. Logits stay as they are.
+void launch_sample(const SampleArgs& args, Queue queue);
+
+/// Most ids of RowLogprobs::top.
+inline constexpr int kMaxTopLogprobs = 20;
+
+/// What the log-probabilities of a row are made of (cuda/sample_rows.h). Without a fault.
+struct RowLogprobs {
+  uint64_t total = 0;  // sum of exp(logit - largest) over the row's width, in units of 2^-40
+  float largest = 0;
+  float chosen = 0;                       // the sampled id's logit
+  int32_t top_ids[kMaxTopLogprobs] = {};  // num_top of them, the most probable first
+  float top_logits[kMaxTopLogprobs] = {};
+};
+
+/// Of the rows that want it (num_top from 0 to kMaxTopLogprobs), after launch_sample() with the
+/// same arguments: out[num_rows], in which other rows stay as they are. Of the raw logits.
+void launch_logprobs(RowLogprobs* out, const SampleArgs& args, Queue queue);
 
 }  // namespace llm

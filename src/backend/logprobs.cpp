@@ -1,34 +1,12 @@
 #include "backend/logprobs.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "backend/most_probable.h"
 #include "backend/sampling.h"
 #include "base/error.h"
 
 namespace llm {
-namespace {
-
-/// Ids of the num_top largest logits, the largest first, the lower id on a tie. One pass: a logit
-/// that isn't larger than the least of those kept, as nearly all are, costs a comparison.
-std::vector<int32_t> most_probable(std::span<const float> logits, int64_t num_top) {
-  const size_t most = std::min(static_cast<size_t>(num_top), logits.size());
-  std::vector<int32_t> top;
-  top.reserve(most + 1);
-  if (most == 0) return top;
-  const auto logit_of = [&](int32_t id) { return logits[static_cast<size_t>(id)]; };
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (top.size() == most && !(logits[i] > logit_of(top.back()))) continue;
-    const auto place = std::upper_bound(top.begin(), top.end(), logits[i],
-                                        [&](float x, int32_t id) { return x > logit_of(id); });
-    top.insert(place, static_cast<int32_t>(i));
-    if (top.size() > most) top.pop_back();
-  }
-  return top;
-}
-
-}  // namespace
-
 double log_sum_exp(std::span<const float> logits) {
   const double largest = largest_of(logits);
   double sum = 0;
@@ -43,7 +21,9 @@ GeneratedLogprobs logprobs_of(std::span<const float> logits, int32_t id, int64_t
     return TokenLogprob{of, static_cast<double>(logits[static_cast<size_t>(of)]) - total};
   };
   GeneratedLogprobs result{.chosen = logprob_of(id)};
-  for (const int32_t top : most_probable(logits, num_top)) result.top.push_back(logprob_of(top));
+  for (const uint64_t rank : most_probable(logits, static_cast<size_t>(num_top))) {
+    result.top.push_back(logprob_of(draw::id_of(rank)));
+  }
   return result;
 }
 

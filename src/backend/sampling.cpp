@@ -1,6 +1,6 @@
 // The order of the steps is that of SamplingParams. Ties are broken by the lower id everywhere, and
 // the draw walks the kept ids in ascending order, so the result doesn't depend on how the kept set
-// was found.
+// was found. All arithmetic is that of sampling_rule.h.
 #include "backend/sampling.h"
 
 #include <algorithm>
@@ -10,22 +10,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/most_probable.h"
 #include "base/error.h"
 
 namespace llm {
 namespace {
-
-// Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011): multipliers of the two
-// lanes and the Weyl increments of the key.
-constexpr uint32_t kPhiloxM0 = 0xD2511F53;
-constexpr uint32_t kPhiloxM1 = 0xCD9E8D57;
-constexpr uint32_t kPhiloxW0 = 0x9E3779B9;
-constexpr uint32_t kPhiloxW1 = 0xBB67AE85;
-constexpr int kPhiloxRounds = 10;
-
-// How many of the most probable ids are sorted at first in search of top-p, and the growth after.
-constexpr size_t kFirstNucleus = 128;
-constexpr size_t kNucleusGrowth = 8;
 
 bool all_below_infinity(std::span<const float> values) {
   int32_t bad = 0;
@@ -47,125 +36,118 @@ SampledId find_fault(std::span<const float> logits, int64_t num_ids) {
   return {};
 }
 
-void apply_penalties(std::span<float> logits, const SampleRow& row) {
-  const SamplingParams& p = *row.params;
-  const auto in_range = [&](int32_t id) {
-    return id >= 0 && static_cast<size_t>(id) < logits.size();
-  };
-  std::unordered_map<int32_t, int> counts;  // of the output; the prompt's ids count 0
-  if (p.repetition_penalty != 1.0f) {
-    for (const int32_t id : row.prompt_ids) counts.try_emplace(id, 0);
-  }
-  for (const int32_t id : row.output_ids) ++counts[id];
-  for (const auto& [id, count] : counts) {
-    if (!in_range(id)) continue;
-    float& logit = logits[static_cast<size_t>(id)];
-    logit = logit > 0 ? logit / p.repetition_penalty : logit * p.repetition_penalty;
-    if (count > 0) {
-      logit -= p.presence_penalty + p.frequency_penalty * static_cast<float>(count);
-    }
-  }
-}
-
-bool has_penalties(const SamplingParams& p) {
-  return p.repetition_penalty != 1.0f || p.presence_penalty != 0.0f || p.frequency_penalty != 0.0f;
-}
-
 int32_t arg_max(std::span<const float> logits) {
   const auto first = std::find(logits.begin(), logits.end(), largest_of(logits));
   return static_cast<int32_t>(first - logits.begin());
 }
 
-/// The order in which ids are kept: by logit, then the lower id.
-struct MoreProbable {
-  std::span<const float> logits;
-  bool operator()(int32_t a, int32_t b) const {
-    const float x = logits[static_cast<size_t>(a)];
-    const float y = logits[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  }
-};
-
-/// Ids that may still be drawn, with their weight exp((logit - largest) / temperature).
+/// Ids that may still be drawn, with their weights.
 class Candidates {
  public:
-  Candidates(std::span<const float> logits, float temperature)
-      : logits_(logits),
-        more_probable_{logits},
-        largest_(largest_of(logits)),
-        temperature_(temperature) {
-    ids_.resize(logits.size());
-    std::iota(ids_.begin(), ids_.end(), 0);
+  Candidates(std::span<const float> logits, const DrawRule& rule) : logits_(logits) {
+    if (rule.top_k > 0 && static_cast<size_t>(rule.top_k) < logits.size()) keep_top_k(rule.top_k);
+    weigh(rule.octaves);
+    if (rule.top_p > 0) keep_top_p(rule.top_p);
+    for (uint64_t& weight : weights_) weight = weight < rule.min_p ? 0 : weight;
   }
 
-  void keep_top_k(int64_t k) {
-    if (k <= 0 || static_cast<size_t>(k) >= ids_.size()) return;
-    std::nth_element(ids_.begin(), ids_.begin() + (k - 1), ids_.end(), more_probable_);
-    ids_.resize(static_cast<size_t>(k));
-  }
-
-  /// Keeps the fewest of the most probable ids whose share of all candidates reaches p.
-  void keep_top_p(float p) {
-    if (p >= 1.0f) return;
-    const double wanted = static_cast<double>(p) * total_weight();
-    double reached = 0;
-    size_t sorted = 0;  // ids_[0, sorted) are the most probable, in order
-    size_t next = std::min(kFirstNucleus, ids_.size());
-    while (sorted < ids_.size()) {
-      const auto begin = ids_.begin() + static_cast<std::ptrdiff_t>(sorted);
-      const auto end = ids_.begin() + static_cast<std::ptrdiff_t>(next);
-      if (end != ids_.end()) std::nth_element(begin, end, ids_.end(), more_probable_);
-      std::sort(begin, end, more_probable_);
-      for (; sorted < next; ++sorted) {
-        reached += weight(ids_[sorted]);
-        if (reached >= wanted) {
-          ids_.resize(sorted + 1);
-          return;
-        }
-      }
-      next = std::min(next * kNucleusGrowth, ids_.size());
-    }
-  }
-
-  /// Drops ids less than p times as probable as the most probable one.
-  void keep_min_p(float p) {
-    if (p <= 0.0f) return;
-    std::erase_if(ids_, [&](int32_t id) { return weight(id) < static_cast<double>(p); });
-  }
-
-  /// The id at the share u in [0, 1) of the kept ids' weight.
-  int32_t draw(double u) {
-    if (!std::is_sorted(ids_.begin(), ids_.end())) std::sort(ids_.begin(), ids_.end());
-    const double wanted = u * total_weight();
-    double passed = 0;
-    int32_t last = ids_.front();
-    for (const int32_t id : ids_) {
-      const double w = weight(id);
-      if (w == 0) continue;
-      passed += w;
-      last = id;
-      if (passed > wanted) break;
-    }
-    return last;
+  /// The id at this share of the kept ids' weight.
+  int32_t draw(uint64_t random) const {
+    const uint64_t target = draw::target_of(random, total_weight());
+    uint64_t passed = 0;
+    size_t i = 0;
+    while ((passed += weights_[i]) <= target) ++i;
+    return id_at(i);
   }
 
  private:
-  double weight(int32_t id) const {
-    const double below = static_cast<double>(logits_[static_cast<size_t>(id)]) - largest_;
-    return std::exp(below / temperature_);
+  void keep_top_k(int64_t k) {
+    for (const uint64_t rank : most_probable(logits_, static_cast<size_t>(k))) {
+      ids_.push_back(draw::id_of(rank));
+    }
+    std::sort(ids_.begin(), ids_.end());
+    for (const int32_t id : ids_) kept_logits_.push_back(logits_[static_cast<size_t>(id)]);
+    logits_ = kept_logits_;
   }
 
-  double total_weight() const {
-    double sum = 0;
-    for (const int32_t id : ids_) sum += weight(id);
-    return sum;
+  // In chunks, so that all but the last shift runs as vectors.
+  void weigh(float octaves) {
+    constexpr size_t kChunk = 256;
+    uint32_t fractions[kChunk];
+    uint32_t shifts[kChunk];
+    const float largest = largest_of(logits_);
+    weights_.resize(logits_.size());
+    for (size_t begin = 0; begin < logits_.size(); begin += kChunk) {
+      const size_t size = std::min(kChunk, logits_.size() - begin);
+      for (size_t i = 0; i < size; ++i) {
+        const auto parts = draw::weight_parts(logits_[begin + i], largest, octaves);
+        fractions[i] = parts.fraction;
+        shifts[i] = parts.shift;
+      }
+      for (size_t i = 0; i < size; ++i) {
+        weights_[begin + i] = draw::weight_of({fractions[i], shifts[i]});
+      }
+    }
   }
 
-  std::span<const float> logits_;
-  MoreProbable more_probable_;
-  double largest_;
-  double temperature_;
-  std::vector<int32_t> ids_;
+  /// Keeps the fewest of the most probable ids whose share of all candidates reaches top_p. Whole
+  /// bins of weights are kept or dropped; only the ids of one are put in order.
+  void keep_top_p(uint64_t top_p) {
+    const uint64_t wanted = draw::wanted_weight(top_p, total_weight());
+    uint64_t sums[draw::kWeightBins] = {};
+    for (const uint64_t weight : weights_) sums[draw::bin_of(weight)] += weight;
+    int bin = draw::kWeightBins - 1;
+    uint64_t above = 0;
+    for (; above + sums[bin] < wanted; --bin) above += sums[bin];
+
+    const uint64_t least = least_rank(bin, wanted - above);
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      const int own = draw::bin_of(weights_[i]);
+      const bool kept = own == bin ? rank_at(i) >= least : own > bin;
+      weights_[i] = kept ? weights_[i] : 0;
+    }
+  }
+
+  /// Of the most probable ids of a bin, whose weights reach `wanted`, the last one's rank.
+  uint64_t least_rank(int bin, uint64_t wanted) const {
+    struct Member {
+      uint64_t rank;
+      uint64_t weight;
+    };
+    std::vector<Member> members;
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      if (draw::bin_of(weights_[i]) == bin) members.push_back({rank_at(i), weights_[i]});
+    }
+    // It is in [first, last), which is halved.
+    auto first = members.begin();
+    auto last = members.end();
+    while (last - first > 1) {
+      const auto middle = first + (last - first) / 2;
+      std::nth_element(first, middle, last,
+                       [](const Member& a, const Member& b) { return a.rank > b.rank; });
+      uint64_t sum = 0;
+      for (auto i = first; i != middle; ++i) sum += i->weight;
+      if (sum >= wanted) {
+        last = middle;
+      } else {
+        wanted -= sum;
+        first = middle;
+      }
+    }
+    return first->rank;
+  }
+
+  int32_t id_at(size_t i) const { return ids_.empty() ? static_cast<int32_t>(i) : ids_[i]; }
+  uint64_t rank_at(size_t i) const { return draw::rank_of(logits_[i], id_at(i)); }
+
+  uint64_t total_weight() const {
+    return std::accumulate(weights_.begin(), weights_.end(), uint64_t{0});
+  }
+
+  std::vector<int32_t> ids_;  // ascending; empty = all
+  std::vector<float> kept_logits_;
+  std::span<const float> logits_;  // of the candidates
+  std::vector<uint64_t> weights_;  // the same, 0 = not kept
 };
 
 void check_range(const char* name, float value, bool inside, const char* range) {
@@ -175,22 +157,13 @@ void check_range(const char* name, float value, bool inside, const char* range) 
 }  // namespace
 
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    const uint64_t a = uint64_t{kPhiloxM0} * counter[0];
-    const uint64_t b = uint64_t{kPhiloxM1} * counter[2];
-    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
-               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
-    key = {key[0] + kPhiloxW0, key[1] + kPhiloxW1};
-  }
-  return counter;
+  uint32_t words[4] = {counter[0], counter[1], counter[2], counter[3]};
+  draw::philox(words, key[0], key[1]);
+  return {words[0], words[1], words[2], words[3]};
 }
 
 double uniform(uint64_t seed, uint64_t counter) {
-  const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
-  const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
-  const auto words = philox4x32({low(counter), high(counter), 0, 0}, {low(seed), high(seed)});
-  const uint64_t bits = uint64_t{words[0]} << 32 | words[1];
-  return static_cast<double>(bits >> 11) * 0x1p-53;
+  return static_cast<double>(draw::random_53(seed, counter)) * 0x1p-53;
 }
 
 void validate(const SamplingParams& p) {
@@ -234,6 +207,47 @@ void check_logits(std::span<const float> logits, int64_t num_ids) {
   id_of(find_fault(logits, num_ids));
 }
 
+bool is_greedy(const SamplingParams& p) { return p.temperature == 0.0f || p.top_k == 1; }
+
+bool has_penalties(const SamplingParams& p) {
+  return p.repetition_penalty != 1.0f || p.presence_penalty != 0.0f || p.frequency_penalty != 0.0f;
+}
+
+DrawRule draw_rule(const SamplingParams& p) {
+  DrawRule rule;
+  rule.seed = p.seed;
+  if (is_greedy(p)) return rule;
+  constexpr double kLog2E = 1.4426950408889634;
+  constexpr double kMost = std::numeric_limits<float>::max();  // of temperatures near 0
+  rule.octaves = static_cast<float>(std::min(kLog2E / static_cast<double>(p.temperature), kMost));
+  rule.top_k = static_cast<int32_t>(std::clamp<int64_t>(p.top_k, 0, INT32_MAX));
+  if (p.top_p < 1.0f) {
+    rule.top_p = std::max<uint64_t>(1, static_cast<uint64_t>(std::ldexp(double{p.top_p}, 64)));
+  }
+  const double least = std::ceil(std::ldexp(double{p.min_p}, draw::kWeightBits));
+  rule.min_p = std::max<uint64_t>(1, static_cast<uint64_t>(least));
+  return rule;
+}
+
+Penalties penalties_of(const SamplingParams& p) {
+  return {p.repetition_penalty, p.presence_penalty, p.frequency_penalty};
+}
+
+std::vector<IdCount> penalised_ids(const SampleRow& row) {
+  if (!has_penalties(*row.params)) return {};
+  std::unordered_map<int32_t, int32_t> counts;
+  if (row.params->repetition_penalty != 1.0f) {
+    for (const int32_t id : row.prompt_ids) counts.try_emplace(id, 0);
+  }
+  for (const int32_t id : row.output_ids) ++counts[id];
+  std::vector<IdCount> ids;
+  ids.reserve(counts.size());
+  for (const auto& [id, count] : counts) {
+    if (id >= 0 && id < row.num_ids) ids.push_back({id, count});
+  }
+  return ids;
+}
+
 SampledId sample_row(std::span<const float> logits, const SampleRow& row) {
   const SamplingParams& params = *row.params;
   LLM_CHECK(row.num_ids > 0 && row.num_ids <= static_cast<int64_t>(logits.size()),
@@ -245,16 +259,14 @@ SampledId sample_row(std::span<const float> logits, const SampleRow& row) {
   std::vector<float> penalised;
   if (has_penalties(params)) {
     penalised.assign(allowed.begin(), allowed.end());
-    apply_penalties(penalised, row);
+    for (const IdCount& seen : penalised_ids(row)) {
+      float& logit = penalised[static_cast<size_t>(seen.id)];
+      logit = draw::penalised(logit, seen.count, penalties_of(params));
+    }
     allowed = penalised;
   }
-  if (params.temperature == 0.0f || params.top_k == 1) return {arg_max(allowed)};
-
-  Candidates candidates(allowed, params.temperature);
-  candidates.keep_top_k(params.top_k);
-  candidates.keep_top_p(params.top_p);
-  candidates.keep_min_p(params.min_p);
-  return {candidates.draw(uniform(params.seed, row.num_drawn()))};
+  if (is_greedy(params)) return {arg_max(allowed)};
+  return {Candidates(allowed, draw_rule(params)).draw(draw::random_53(params.seed, row.num_drawn()))};
 }
 
 }  // namespace llm

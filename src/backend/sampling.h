@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "backend/sampled_id.h"
+#include "backend/sampling_rule.h"
 #include "base/tensor.h"
 
 namespace llm {
@@ -51,6 +53,14 @@ void check_logits(std::span<const float> logits, int64_t num_ids);
 
 /// Largest of the values; minus infinity if there are none.
 float largest_of(std::span<const float> values);
+
+// What the parameters of a row come to in the arithmetic of a draw (sampling_rule.h).
+bool is_greedy(const SamplingParams& params);
+bool has_penalties(const SamplingParams& params);
+DrawRule draw_rule(const SamplingParams& params);
+Penalties penalties_of(const SamplingParams& params);
+/// Every id that the row's penalties change, once, in any order.
+std::vector<IdCount> penalised_ids(const SampleRow& row);
 
 /// The next id for one row of raw logits. The draw depends only on the logits, the parameters and
 /// (seed, number of output ids).
