@@ -211,7 +211,10 @@ struct SampleArgs {
   void* scratch = nullptr;
 };
 
-/// For launch_sample() and launch_logprobs().
+/// Most rows of one launch.
+inline constexpr int kMaxSampleRows = 4096;
+
+/// For launch_sample() and launch_logprobs() of up to these rows.
 size_t sample_scratch_bytes(int num_rows, int width);
 
 /// The id that sample_row() (backend/sampling.h) draws from each row. All rows in one launch, whose

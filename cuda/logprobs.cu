@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, 2) logprobs_kernel(RowLogprobs* out,
 
 void launch_logprobs(RowLogprobs* out, const SampleArgs& args, cudaStream_t stream) {
   if (args.num_rows == 0) return;
-  if (args.num_rows < 0 || args.num_rows > kMaxGridRows || args.width <= 0) {
+  if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0) {
     check_cuda(cudaErrorInvalidValue, "launch_logprobs: num_rows and width");
   }
   LLM_LAUNCH(over_slices(args, stream), logprobs_kernel, out, args);

@@ -224,7 +224,7 @@ size_t sample_scratch_bytes(int num_rows, int width) {
 
 void launch_sample(const SampleArgs& args, cudaStream_t stream) {
   if (args.num_rows == 0) return;
-  if (args.num_rows < 0 || args.num_rows > kMaxGridRows || args.width <= 0) {
+  if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0) {
     check_cuda(cudaErrorInvalidValue, "launch_sample: num_rows and width");
   }
   LLM_LAUNCH(sample::over_slices(args, stream), sample_kernel, args);

@@ -18,8 +18,6 @@ inline constexpr int kSlice = kThreads * kPerThread;  // ids of one block
 /// Most ids of a slice that select_top() finds.
 inline constexpr int kMaxTop = 64;
 
-inline constexpr int kMaxGridRows = 65535;
-
 /// Slices of a row.
 __host__ __device__ inline int num_slices(int width) { return ceil_div(width, kSlice); }
 
@@ -36,24 +34,25 @@ struct SliceResult {
   int32_t bad_id;  // of its first NaN or +inf, else INT_MAX
 };
 
-/// The launches' scratch memory.
+/// The launches' scratch memory. The counts are at the same place for any rows and width.
 struct Scratch {
+  unsigned* arrivals;    // [kMaxSampleRows] slices that are done; 0 before and after
   uint64_t* tops;        // [rows, slices, kMaxTop]
   SliceResult* results;  // [rows, slices]
   float* penalised;      // [rows, width] logits with penalties, where a whole row needs them
-  unsigned* arrivals;    // [rows] slices that are done; 0 before and after
 
   __host__ __device__ Scratch(void* memory, int64_t num_rows, int width) {
     const int64_t slices = num_rows * num_slices(width);
-    tops = static_cast<uint64_t*>(memory);
+    arrivals = static_cast<unsigned*>(memory);
+    tops = reinterpret_cast<uint64_t*>(arrivals + kMaxSampleRows);
     results = reinterpret_cast<SliceResult*>(tops + slices * kMaxTop);
     penalised = reinterpret_cast<float*>(results + slices);
-    arrivals = reinterpret_cast<unsigned*>(penalised + num_rows * width);
   }
   static size_t bytes(int64_t num_rows, int width) {
     const int64_t slices = num_rows * num_slices(width);
-    return slices * (kMaxTop * sizeof(uint64_t) + sizeof(SliceResult)) +
-           num_rows * (width * sizeof(float) + sizeof(unsigned));
+    return kMaxSampleRows * sizeof(unsigned) +
+           slices * (kMaxTop * sizeof(uint64_t) + sizeof(SliceResult)) +
+           num_rows * width * sizeof(float);
   }
 };
 

@@ -81,6 +81,9 @@ Outcome expected_outcome(const SampleCase& sampled) {
 }
 
 SampleBatch::SampleBatch(const std::vector<SampleCase>& cases, int width)
+    : SampleBatch(cases, width, nullptr) {}
+
+SampleBatch::SampleBatch(const std::vector<SampleCase>& cases, int width, std::byte* scratch)
     : width_(width),
       host_logits_(all_logits(cases)),
       host_input_ids_(cases.size(), -1),
@@ -103,9 +106,10 @@ SampleBatch::SampleBatch(const std::vector<SampleCase>& cases, int width)
       }()),
       input_ids_(host_input_ids_),
       sampled_(cases.size()),
-      scratch_(sample_scratch_bytes(static_cast<int>(cases.size()), width)) {
+      own_scratch_(scratch ? 1 : sample_scratch_bytes(static_cast<int>(cases.size()), width)),
+      scratch_(scratch ? scratch : own_scratch_.data()) {
   rows_.set(host_rows_);
-  scratch_.fill(0);
+  own_scratch_.fill(0);
 }
 
 SampleArgs SampleBatch::args() {
@@ -118,7 +122,7 @@ SampleArgs SampleBatch::args() {
   args.input_ids = input_ids_.data();
   args.num_rows = static_cast<int>(host_rows_.size());
   args.width = width_;
-  args.scratch = scratch_.data();
+  args.scratch = scratch_;
   return args;
 }
 

@@ -44,12 +44,16 @@ Outcome expected_outcome(const SampleCase& sampled);
 class SampleBatch {
  public:
   SampleBatch(const std::vector<SampleCase>& cases, int width);
+  /// In the scratch memory of another, which is as large or larger.
+  SampleBatch(const std::vector<SampleCase>& cases, int width, std::byte* scratch);
 
   /// Launches, and gives what became of each case. Checks next_ids, and that the logits are as they
   /// were.
   std::vector<Outcome> sample();
   /// After sample(): what launch_logprobs() leaves, for cases with num_top from 0.
   std::vector<RowLogprobs> logprobs(const std::vector<int32_t>& num_top);
+
+  std::byte* scratch() { return scratch_; }
 
  private:
   SampleArgs args();
@@ -64,7 +68,8 @@ class SampleBatch {
   DeviceArray<IdCount> penalised_;
   DeviceArray<int32_t> input_ids_;
   DeviceArray<SampledId> sampled_;
-  DeviceArray<std::byte> scratch_;
+  DeviceArray<std::byte> own_scratch_;
+  std::byte* scratch_;
 };
 
 }  // namespace llm

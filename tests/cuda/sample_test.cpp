@@ -53,6 +53,22 @@ TEST_CASE("cuda sample: as on the CPU, any logits, parameters and widths") {
   }
 }
 
+TEST_CASE("cuda sample: launches of other rows and widths share the scratch memory") {
+  const std::vector<SampleCase> many = random_cases(21, 32, 5000);
+  const std::vector<SampleCase> few = random_cases(22, 5, 4500);
+  const std::vector<SampleCase> narrow = random_cases(23, 32, 100);
+  for_each_schedule([&] {
+    SampleBatch largest(many, 5000);
+    SampleBatch smaller(few, 4500, largest.scratch());
+    SampleBatch narrower(narrow, 100, largest.scratch());
+    for (int launch = 0; launch < 2; ++launch) {
+      CHECK((largest.sample() == expected_outcomes(many)));
+      CHECK((smaller.sample() == expected_outcomes(few)));
+      CHECK((narrower.sample() == expected_outcomes(narrow)));
+    }
+  });
+}
+
 TEST_CASE("cuda sample: a row of a large vocabulary") {
   constexpr int kWidth = 151936;
   std::mt19937 random(11);
@@ -174,9 +190,12 @@ TEST_CASE("cuda sample: no rows, and what can't be served") {
   SampleArgs args;
   CHECK_NOTHROW(launch_sample(args, nullptr));
   CHECK_NOTHROW(launch_logprobs(nullptr, args, nullptr));
-  args.num_rows = 1;
-  CHECK_THROWS(launch_sample(args, nullptr));
-  CHECK_THROWS(launch_logprobs(nullptr, args, nullptr));
+  for (const auto& [rows, width] : {std::pair(1, 0), {-1, 8}, {kMaxSampleRows + 1, 8}}) {
+    args.num_rows = rows;
+    args.width = width;
+    CHECK_THROWS(launch_sample(args, nullptr));
+    CHECK_THROWS(launch_logprobs(nullptr, args, nullptr));
+  }
 }
 
 // ---- Log-probabilities ----
