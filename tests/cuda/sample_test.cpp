@@ -90,23 +90,24 @@ TEST_CASE("cuda sample: a row of a large vocabulary") {
   check_cases(cases, kWidth);
 }
 
-TEST_CASE("cuda sample: every id of a flat row is drawn as on the CPU, wherever it is") {
-  constexpr int kWidth = 6000;
-  const std::vector<float> flat(kWidth, -3.25f);
-  std::vector<SampleCase> cases;
-  for (uint64_t seed = 0; seed < 24; ++seed) {
-    SamplingParams params{.temperature = 1, .seed = seed};
-    params.top_k = seed % 3 == 1 ? 5123 : 0;
-    params.top_p = seed % 2 == 1 ? 0.83f : 1.0f;
-    cases.push_back(plain_case(flat, params));
+TEST_CASE("cuda sample: flat rows, whose ranks fit in shared memory or don't") {
+  for (const int width : {3000, 6000}) {
+    const std::vector<float> flat(static_cast<size_t>(width), -3.25f);
+    std::vector<SampleCase> cases;
+    for (uint64_t seed = 0; seed < 24; ++seed) {
+      SamplingParams params{.temperature = 1, .seed = seed};
+      params.top_k = seed % 3 == 1 ? width - 877 : 0;
+      params.top_p = seed % 2 == 1 ? 0.83f : 1.0f;
+      cases.push_back(plain_case(flat, params));
+    }
+    check_cases(cases, width);
   }
-  check_cases(cases, kWidth);
 }
 
-TEST_CASE("cuda sample: a slice whose largest logits lie in one group of threads") {
-  // All other groups have nothing, or the same logit, so that the bound keeps all candidates.
+TEST_CASE("cuda sample: a slice's largest logits in one group of threads, in order, one a group") {
   constexpr int kWidth = 8192;
-  std::vector<float> grouped(kWidth, -INFINITY), falling(kWidth);
+  std::vector<float> grouped(kWidth, -INFINITY), falling(kWidth), spread(kWidth, 0.0f);
+  for (size_t i = 0; i < 8 * 32; i += 8) spread[i] = 1;
   for (int i = 0; i < kWidth; ++i) {
     if (i % 512 < 8) grouped[static_cast<size_t>(i)] = static_cast<float>(i % 7);
     falling[static_cast<size_t>(i)] = static_cast<float>(i) * -0.01f;
@@ -115,7 +116,10 @@ TEST_CASE("cuda sample: a slice whose largest logits lie in one group of threads
   for (uint64_t seed = 0; seed < 8; ++seed) {
     for (const int64_t k : {20, 64}) {
       const SamplingParams params{.temperature = 2, .top_k = k, .seed = seed};
-      cases.push_back(plain_case(seed % 2 ? grouped : falling, params));
+      cases.push_back(plain_case(seed % 3 == 0   ? grouped
+                                 : seed % 3 == 1 ? falling
+                                                 : spread,
+                                 params));
     }
   }
   check_cases(cases, kWidth);
@@ -175,12 +179,14 @@ TEST_CASE("cuda sample: penalties of any size stay finite, and a pending id coun
       cases.push_back(one);
     }
   }
-  // 2 - 1 > 0.5, 2 - 2 < 0.5: id 0 is drawn unless its second time counts.
+  // Id 0 is drawn unless the pending one counts: 2 - 0.9 > 0.5 > 2 - 1.8.
   for (const bool listed : {false, true}) {
-    SampleCase one = plain_case({2, 0.5f, -1, -1, -1, -1}, {.frequency_penalty = 1});
-    one.output_ids = listed ? std::vector<int32_t>{0, 0} : std::vector<int32_t>{5, 0};
+    SampleCase one = plain_case({2, 0.5f, -1, -1, -1, -1}, {});
+    one.params.frequency_penalty = listed ? 0.9f : 1.8f;
+    one.output_ids = {5, 0};
+    if (listed) one.output_ids.push_back(0);
     one.pending = true;
-    CHECK(expected_outcome(one).id == (listed ? 1 : 0));
+    CHECK(expected_outcome(one).id == 1);
     cases.push_back(one);
   }
   check_cases(cases, 6);
