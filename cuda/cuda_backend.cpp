@@ -13,6 +13,7 @@
 #include "cuda/gemm_cublaslt.h"
 #include "cuda/kernels.h"
 #include "cuda/memory.h"
+#include "cuda/sampler.h"
 #include "cuda/step_arrays.h"
 #include "cuda/step_graphs.h"
 #include "cuda/weight_upload.h"
@@ -87,18 +88,23 @@ class CudaBackend : public Backend {
     cudaDeviceProp properties{};
     LLM_CUDA(cudaGetDeviceProperties(&properties, options_.device));
     isa_ = fmt::format("sm_{}{}", properties.major, properties.minor);
+    hardware_ = properties.name;
     stream_ = make_stream();
     arrays_ = std::make_unique<StepArrays>();
+    sampler_ = std::make_unique<Sampler>();
     if (!options_.invariant) cublaslt_ = CublasLtGemm::create();
   }
 
   std::string_view name() const override { return "cuda"; }
   std::string isa() const override { return isa_; }
   ActDType act() const override { return ActDType::kBF16; }
+  std::string hardware() const override { return hardware_; }
+  bool is_invariant() const override { return options_.invariant; }
   DType operand_dtype() const override { return DType::kBF16; }
-  std::span<const SampledId> sampled(SampleTicket ticket) override { return samples_.ids(ticket); }
+  bool runs_ahead() const override { return true; }
+  std::span<const SampledId> sampled(SampleTicket ticket) override { return sampler_->ids(ticket); }
   std::span<const GeneratedLogprobs> logprobs(SampleTicket ticket) override {
-    return samples_.logprobs(ticket);
+    return sampler_->logprobs(ticket);
   }
 
   // ---- Memory ----
@@ -179,11 +185,14 @@ class CudaBackend : public Backend {
               params.head_dim % kCudaWidthMultiple == 0);
     const int64_t tokens = batch.num_tokens();
     const bool only_decodes = batch.num_decode_rows == tokens && batch.num_logits() == tokens;
-    uses_graph_ = options_.graphs && !is_observed() && only_decodes && tokens <= kMaxGraphRows;
+    uses_graph_ =
+        options_.tuning.graphs && !is_observed() && only_decodes && tokens <= kMaxGraphRows;
     const std::byte* place = arrays_->place();
+    const SampledId* sampled = sampler_->sampled();
     arrays_->upload(batch, uses_graph_ ? StepShape::of_decode(batch) : StepShape::exact(batch),
                     static_cast<int>(kCudaMaxGroup / group), options_.invariant, stream());
-    if (arrays_->place() != place) graphs_.clear();
+    sampler_->reserve(batch.num_logits(), stream());
+    if (arrays_->place() != place || sampler_->sampled() != sampled) graphs_.clear();
     products_ = &product_orders_[params.rope_cos];
     next_product_ = 0;
     const StepShape& shape = arrays_->shape;
@@ -195,7 +204,7 @@ class CudaBackend : public Backend {
   void do_embed(Tensor hidden, const Embedding& table, const Batch&) override {
     if (replays_) return;
     launch_embed(hidden.as<float>(), as_bf16(table.weight),
-                 {arrays_->input_ids, sampled_ids_, arrays_->known_ids},
+                 {arrays_->input_ids, sampler_->sampled(), arrays_->known_ids},
                  static_cast<int>(arrays_->shape.rows), static_cast<int>(table.weight.shape[1]),
                  queue());
   }
@@ -248,14 +257,14 @@ class CudaBackend : public Backend {
 
   void do_sample(SampleTicket ticket, ConstTensor logits,
                  std::span<const SampleRow> rows) override {
-    samples_.sample(ticket, to_host(logits), rows, *pool_);
+    sampler_->sample(ticket, logits, rows, arrays_->known_ids, queue());
   }
 
  private:
   cudaStream_t stream() const { return stream_.get(); }
   /// The runtime's current device is the calling thread's own.
   void use_device() const { LLM_CUDA(cudaSetDevice(options_.device)); }
-  Queue queue() const { return {stream(), options_.overlap}; }
+  Queue queue() const { return {stream(), options_.tuning.overlap}; }
 
   /// Memory for work that is asked for next.
   std::byte* reserve(Workspace& workspace, int64_t bytes, bool zeroed = false) {
@@ -437,7 +446,7 @@ class CudaBackend : public Backend {
     DecodeAttention decode;
     decode.max_splits = list.max_splits;
     decode.appends = appends;
-    if (options_.prefetch) add_next_weights(decode);
+    if (options_.tuning.prefetch) add_next_weights(decode);
     decode.scratch = reserve(attention_scratch_, bytes(at_once), true);
     for (int64_t first = 0; first < list.num_tiles; first += at_once) {
       decode.tiles = list.tiles + first;
@@ -449,8 +458,10 @@ class CudaBackend : public Backend {
   ThreadPool* pool_;
   CudaOptions options_;
   std::string isa_;
+  std::string hardware_;
   Stream stream_;
   std::unique_ptr<StepArrays> arrays_;
+  std::unique_ptr<Sampler> sampler_;
   StepGraphs graphs_;
   bool uses_graph_ = false;               // the step under way
   bool replays_ = false;                  // and nothing of it is to be queued
@@ -461,8 +472,6 @@ class CudaBackend : public Backend {
   size_t next_product_ = 0;
   std::vector<DeviceMemory> weights_;
   PinnedWorkspace host_copy_;
-  HostSamples samples_;
-  const SampledId* sampled_ids_ = nullptr;
   Workspace normed_;   // [rows, k] BF16
   Workspace gate_up_;  // [rows, 2 I] float32
   Workspace queries_;  // [prefill rows, q] BF16

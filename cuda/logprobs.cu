@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads, 2) logprobs_kernel(RowLogprobs* out,
   const int num_top = Least()(row.num_top, kMaxTopLogprobs);
   const int k = Largest()(num_top, 1);
   const int64_t first_slice = int64_t{row_index} * gridDim.x;
-  const float* const logits = args.logits + int64_t{row_index} * args.width;
+  const float* const logits = args.logits + row.logits_row * args.width;
 
   const int first_id = static_cast<int>(blockIdx.x) * kSlice + thread;
   uint64_t ranks[kPerThread];
@@ -81,12 +81,12 @@ __global__ void __launch_bounds__(kThreads, 2) logprobs_kernel(RowLogprobs* out,
 
 }  // namespace
 
-void launch_logprobs(RowLogprobs* out, const SampleArgs& args, cudaStream_t stream) {
+void launch_logprobs(RowLogprobs* out, const SampleArgs& args, Queue queue) {
   if (args.num_rows == 0) return;
   if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0) {
     check_cuda(cudaErrorInvalidValue, "launch_logprobs: num_rows and width");
   }
-  LLM_LAUNCH(over_slices(args, stream), logprobs_kernel, out, args);
+  LLM_LAUNCH(over_slices(args, queue), logprobs_kernel, out, args);
 }
 
 }  // namespace llm

@@ -39,6 +39,7 @@ class Workspace {
   /// new.
   std::byte* reserve(int64_t bytes, cudaStream_t stream, bool zeroed = false);
   int64_t size() const { return memory_.size(); }
+  std::byte* data() const { return memory_.data(); }
 
  private:
   DeviceMemory memory_;
@@ -48,6 +49,7 @@ class Workspace {
 class PinnedWorkspace {
  public:
   std::byte* reserve(int64_t bytes);
+  std::byte* data() const { return memory_.get(); }
 
  private:
   PinnedMemory memory_;

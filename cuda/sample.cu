@@ -25,8 +25,6 @@ __device__ __forceinline__ bool takes_top(const DrawRule& rule) {
 /// By one thread.
 __device__ __forceinline__ void write_id(const SampleArgs& args, int row, SampledId sampled) {
   args.sampled[row] = sampled;
-  const int next_at = args.rows[row].next_at;
-  if (next_at >= 0) args.next_ids[next_at] = sampled.id;
 }
 
 /// Applies the row's penalties to a slice's logits in shared memory.
@@ -114,7 +112,7 @@ struct Slice {
                                    float* penalised, Workspace& workspace) {
     const int thread = static_cast<int>(threadIdx.x);
     const int first_id = static_cast<int>(blockIdx.x) * kSlice;
-    const float* logits = args.logits + int64_t{blockIdx.y} * args.width;
+    const float* logits = args.logits + row.logits_row * args.width;
     float x[kPerThread];
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
@@ -193,14 +191,14 @@ __global__ void __launch_bounds__(kThreads, 2) sample_kernel(SampleArgs args) {
   }
   best = block_reduce(best, Largest());
   bad_id = block_reduce(bad_id, Least());
-  const float* const raw = args.logits + int64_t{row_index} * args.width;
+  const float* const raw = args.logits + row.logits_row * args.width;
   if (bad_id != INT_MAX || best == 0) {
     if (thread != 0) return;
-    LogitsFault fault = LogitsFault::kAllMinusInfinity;
+    LogitFault fault = LogitFault::kAllMinusInf;
     if (bad_id != INT_MAX) {
-      fault = raw[bad_id] == INFINITY ? LogitsFault::kInfinite : LogitsFault::kNaN;
+      fault = raw[bad_id] == INFINITY ? LogitFault::kInfinite : LogitFault::kNaN;
     }
-    write_id(args, row_index, {0, fault, bad_id != INT_MAX ? bad_id : 0});
+    write_id(args, row_index, {bad_id != INT_MAX ? bad_id : 0, fault});
   } else if (is_greedy(rule)) {
     if (thread == 0) write_id(args, row_index, {draw::id_of(best)});
   } else {
@@ -222,12 +220,12 @@ size_t sample_scratch_bytes(int num_rows, int width) {
   return sample::Scratch::bytes(num_rows, width);
 }
 
-void launch_sample(const SampleArgs& args, cudaStream_t stream) {
+void launch_sample(const SampleArgs& args, Queue queue) {
   if (args.num_rows == 0) return;
   if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0) {
     check_cuda(cudaErrorInvalidValue, "launch_sample: num_rows and width");
   }
-  LLM_LAUNCH(sample::over_slices(args, stream), sample_kernel, args);
+  LLM_LAUNCH(sample::over_slices(args, queue), sample_kernel, args);
 }
 
 }  // namespace llm

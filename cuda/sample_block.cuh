@@ -57,12 +57,12 @@ struct Scratch {
 };
 
 /// One block a slice of each row.
-inline LaunchConfig over_slices(const SampleArgs& args, cudaStream_t stream) {
+inline LaunchConfig over_slices(const SampleArgs& args, Queue queue) {
   LaunchConfig config;
   config.grid = dim3(num_slices(args.width), args.num_rows);
   config.block = kThreads;
-  config.stream = stream;
-  config.overlaps_predecessor = true;
+  config.stream = queue.stream;
+  config.overlaps_predecessor = queue.overlaps;
   return config;
 }
 

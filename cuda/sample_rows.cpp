@@ -7,17 +7,20 @@
 
 namespace llm {
 
-DeviceSampleRow device_sample_row(const SampleRow& row, std::vector<IdCount>& penalised,
-                                  int32_t pending_at) {
+DeviceSampleRow device_sample_row(const SampleRow& row, std::vector<IdCount>& penalised) {
   const std::vector<IdCount> ids = penalised_ids(row);
   DeviceSampleRow result;
   result.rule = draw_rule(*row.params);
   result.penalties = penalties_of(*row.params);
-  result.counter = row.output_ids.size() + (pending_at >= 0 ? 1 : 0);
+  result.counter = row.num_drawn();
+  result.logits_row = row.logits_row;
   result.num_ids = static_cast<int32_t>(row.num_ids);
   result.first_penalised = static_cast<int32_t>(penalised.size());
   result.num_penalised = static_cast<int32_t>(ids.size());
-  if (has_penalties(*row.params)) result.pending_at = pending_at;
+  if (row.input_is_output && has_penalties(*row.params)) {
+    result.pending_at = static_cast<int32_t>(row.logits_row);
+  }
+  if (row.num_logprobs) result.num_top = static_cast<int32_t>(*row.num_logprobs);
   penalised.insert(penalised.end(), ids.begin(), ids.end());
   return result;
 }

@@ -9,11 +9,9 @@
 
 namespace llm {
 
-/// The row for launch_sample(), its penalised ids appended to `penalised`. A pending id, in
-/// input_ids[pending_at], is the output's last one, which row.output_ids doesn't have; it counts
-/// where there are penalties, and as a draw. next_at and num_top are the caller's to set.
-DeviceSampleRow device_sample_row(const SampleRow& row, std::vector<IdCount>& penalised,
-                                  int32_t pending_at = -1);
+/// The row for launch_sample() and launch_logprobs(), its penalised ids appended to `penalised`.
+/// Where the row's input is an output id, the step's rows are its rows of logits.
+DeviceSampleRow device_sample_row(const SampleRow& row, std::vector<IdCount>& penalised);
 
 /// As logprobs_of() (backend/logprobs.h), from what launch_logprobs() left for a row of `width`
 /// logits, which differs by at most 2^-22 (2 + log2(width)) + width 2^-39 from its results: the

@@ -134,9 +134,10 @@ void StepArrays::upload(const Batch& batch, const StepShape& step_shape, int dec
   const int64_t bytes = static_cast<int64_t>(packed_.size() * sizeof(int32_t));
   Source& source = sources_[std::exchange(next_source_, 1 - next_source_)];
   LLM_CUDA(cudaEventSynchronize(source.copied.get()));  // two steps ago
-  std::byte* host = source.memory.reserve(bytes);
+  const int64_t room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(bytes)));
+  std::byte* host = source.memory.reserve(room);
   std::memcpy(host, packed_.data(), static_cast<size_t>(bytes));
-  place_ = device_.reserve(bytes, stream);
+  place_ = device_.reserve(room, stream);
   LLM_CUDA(
       cudaMemcpyAsync(place_, host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream));
   LLM_CUDA(cudaEventRecord(source.copied.get(), stream));

@@ -58,6 +58,10 @@ class Backend {
   /// The instruction set or device architecture in use, for reports.
   virtual std::string isa() const = 0;
   virtual ActDType act() const = 0;
+  /// The name of the device, for reports; empty: the CPU.
+  virtual std::string hardware() const { return {}; }
+  /// Whether a row's results depend on nothing but its own sequence, however prompts are cut.
+  virtual bool is_invariant() const { return true; }
   /// False where no arithmetic is done and outputs hold nothing.
   virtual bool computes() const { return true; }
   /// What attention() and norm_gate_up_silu() write, and linear_add() reads.

@@ -48,22 +48,24 @@ inline constexpr int64_t kCudaMaxGroup = 8;
 inline constexpr int64_t kCudaMaxHeadDim = 256;
 inline constexpr int64_t kCudaWidthMultiple = 8;
 
-// How rows that decode go through a matrix product: up to this many read its weights together, and up
-// to this many are normed on the way (fewer of very wide ones), more by a launch of their own.
+// How rows that decode go through a matrix product: up to this many read its weights together, and
+// up to this many are normed on the way (fewer of very wide ones), more by a launch of their own.
 inline constexpr int64_t kCudaRowsAtOnce = 64;
 inline constexpr int64_t kCudaFusedNormRows = 8;
+
+/// For measurements: what a decode step does to be quick. Results don't depend on it.
+struct CudaTuning {
+  bool graphs = true;     // steps are recorded as CUDA graphs
+  bool overlap = true;    // launches start before those before them end (sm_90 and later)
+  bool prefetch = false;  // attention brings the next weights into L2
+};
 
 struct CudaOptions {
   int device = 0;  // index
   /// Every row through the same kernels, however a prompt is cut into chunks (design: "equal
   /// results"); slower prompts.
   bool invariant = false;
-  /// For measurements: decode steps as CUDA graphs, and launches that start before those before
-  /// them end (sm_90 and later).
-  bool graphs = true;
-  bool overlap = true;
-  /// Attention brings the next weights into L2.
-  bool prefetch = false;
+  CudaTuning tuning = {};
 };
 
 /// Throws Error (exit code 1) where the device fails. The pool serves copies and sampling.

@@ -266,7 +266,8 @@ SampledId sample_row(std::span<const float> logits, const SampleRow& row) {
     allowed = penalised;
   }
   if (is_greedy(params)) return {arg_max(allowed)};
-  return {Candidates(allowed, draw_rule(params)).draw(draw::random_53(params.seed, row.num_drawn()))};
+  return {
+      Candidates(allowed, draw_rule(params)).draw(draw::random_53(params.seed, row.num_drawn()))};
 }
 
 }  // namespace llm

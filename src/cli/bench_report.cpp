@@ -239,7 +239,9 @@ std::string speed_line(const char* name, std::optional<double> tok_s,
 }
 
 std::string machine_lines(const BenchReport& report) {
-  std::string lines = fmt::format("machine         {}, {}, {} ({}), act {}, KV {}\n", report.cpu,
+  const std::string& hardware = report.info.hardware;
+  std::string lines = fmt::format("machine         {}, {}, {} ({}), act {}, KV {}\n",
+                                  hardware.empty() ? report.cpu : hardware + ", " + report.cpu,
                                   counted(report.threads, "thread"), report.info.device,
                                   report.info.isa, report.info.act, report.info.kv_dtype);
   if (report.limits) {
@@ -317,7 +319,10 @@ std::string bench_json(std::span<const BenchReport> reports) {
   const BenchReport& report = reports.front();
   Json runs = Json::array();
   for (const BenchReport& each : reports) runs.push_back(run_json(each));
-  Json machine = {{"cpu", report.cpu}, {"threads", report.threads}};
+  const std::string& hardware = report.info.hardware;
+  Json machine = {{"cpu", report.cpu},
+                  {"gpu", hardware.empty() ? Json(nullptr) : Json(hardware)},
+                  {"threads", report.threads}};
   const auto limit = [&](double MachineLimits::*field) {
     return report.limits && *report.limits.*field > 0 ? Json(*report.limits.*field) : Json(nullptr);
   };

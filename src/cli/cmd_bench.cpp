@@ -53,6 +53,26 @@ std::vector<int64_t> parse_batches(const std::string& text) {
   return batches;
 }
 
+/// "no-graphs,prefetch"
+CudaTuning parse_tuning(const std::string& text) {
+  CudaTuning tuning;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (word == "no-graphs") {
+      tuning.graphs = false;
+    } else if (word == "no-overlap") {
+      tuning.overlap = false;
+    } else if (word == "prefetch") {
+      tuning.prefetch = true;
+    } else {
+      refuse("--gpu-tuning \"{}\": expected some of no-graphs, no-overlap, prefetch", text);
+    }
+    begin = end + 1;
+  }
+  return tuning;
+}
+
 BenchPlan plan_of(const BenchOptions& options, int64_t batch) {
   BenchPlan plan;
   plan.prompt_len = options.prompt_len.value_or(plan.prompt_len);
@@ -190,6 +210,13 @@ Action add_bench(CLI::App& app) {
   app.add_flag("--prefix-cache", options->prefix_cache,
                "All prompts begin with the same --depth tokens, which are looked up when a request "
                "arrives; otherwise they are computed before its clock starts");
+  app.add_option_function<std::string>(
+         "--gpu-tuning",
+         [&o = *options](const std::string& text) { o.common.device.tuning = parse_tuning(text); },
+         "How a GPU's decode steps differ from usual: no-graphs (each launch on its own), "
+         "no-overlap (each after the end of the one before), prefetch (weights into L2 ahead of "
+         "their use); results stay the same")
+      ->type_name("WORD,...");
   add_choice(
       app, "--format", {"table", "json"},
       [&o = *options](const std::string& word) { o.format = word; },

@@ -40,6 +40,8 @@ std::string dump(const Json& object) {
 Json info_object(const RunInfo& info) {
   return {{"version", version_number()},
           {"device", info.device},
+          {"gpu", info.hardware.empty() ? Json(nullptr) : Json(info.hardware)},
+          {"invariant", info.invariant},
           {"isa", info.isa},
           {"act", info.act},
           {"kv_dtype", info.kv_dtype},
@@ -65,8 +67,13 @@ std::string per_second(double amount, std::optional<double> seconds) {
 }  // namespace
 
 RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed) {
-  return {std::string(backend.name()), backend.isa(), std::string(name_of(backend.act())),
-          std::string(kv_dtype_name(kv_dtype)), seed};
+  return {std::string(backend.name()),
+          backend.isa(),
+          std::string(name_of(backend.act())),
+          std::string(kv_dtype_name(kv_dtype)),
+          seed,
+          backend.hardware(),
+          backend.is_invariant()};
 }
 
 std::string run_info_json(const RunInfo& info) { return dump(info_object(info)); }

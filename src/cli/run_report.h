@@ -20,6 +20,8 @@ struct RunInfo {
   std::string act;
   std::string kv_dtype;
   uint64_t seed = 0;
+  std::string hardware = {};  // a GPU's name; empty: the CPU
+  bool invariant = true;
 };
 
 RunInfo info_of(const Backend& backend, DType kv_dtype, uint64_t seed);

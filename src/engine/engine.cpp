@@ -48,6 +48,10 @@ Engine::Engine(Decoder& decoder, const EngineOptions& options, std::unique_ptr<P
       scheduler_(options.scheduler, cache_.spec().num_blocks),
       proposer_(std::move(proposer)) {
   LLM_CHECK(options.scheduler.context > 0 && options.scheduler.context <= decoder.max_positions());
+  // Memory that isn't there is missed now, and no step waits for an allocation.
+  if (decoder.backend().runs_ahead()) {
+    decoder.reserve(options.scheduler.max_num_batched_tokens, options.scheduler.most_decode_rows());
+  }
 }
 
 std::shared_ptr<const Sequence> Engine::add(Request request) {

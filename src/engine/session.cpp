@@ -88,7 +88,9 @@ int64_t step_bytes(const ModelConfig& c, const StepSize& step) {
   constexpr int64_t kWorkspaces = int64_t{128} << 20;
   const int64_t floats = c.hidden_size + c.q_size() + 2 * c.kv_size() + 2 * c.intermediate_size;
   const int64_t halves = 2 * c.q_size() + c.hidden_size + 2 * c.intermediate_size;
-  return step.rows * (4 * floats + 2 * halves) + step.logits * 4 * c.vocab_size + kWorkspaces;
+  // What is sampled at once has a copy with penalties.
+  const int64_t logits = step.logits + std::min<int64_t>(step.logits, 64);
+  return step.rows * (4 * floats + 2 * halves) + logits * 4 * c.vocab_size + kWorkspaces;
 }
 
 /// Why the GPU's kernels can't compute a model of this shape; empty if they can.
@@ -213,7 +215,9 @@ std::unique_ptr<Backend> make_backend(ThreadPool& pool, const DeviceChoice& devi
     case Device::kShape:
       return make_shape_backend();
     case Device::kCuda:
-      return make_cuda_backend(pool, {.device = device.cuda_index, .invariant = device.invariant});
+      return make_cuda_backend(
+          pool,
+          {.device = device.cuda_index, .invariant = device.invariant, .tuning = device.tuning});
     default: {
       const Isa isa = choose_isa();
       return make_cpu_backend(pool, device.act.value_or(default_act(isa)), isa);

@@ -37,6 +37,7 @@ struct DeviceChoice {
   int cuda_index = 0;
   CudaDevice gpu = {};             // kCuda: as settle_device() found it
   bool invariant = false;          // as CudaOptions
+  CudaTuning tuning = {};
   std::optional<int64_t> threads;  // default: allowed_threads()
   std::optional<ActDType> act;     // default: the instruction set's
   std::optional<DType> kv_dtype;   // of kKvDTypes; default: BF16, or F32 if act is given as F32

@@ -74,7 +74,7 @@ SampleCase random_case(std::mt19937& random, int width) {
 Outcome expected_outcome(const SampleCase& sampled) {
   if (sampled.num_ids == 0) return {};
   try {
-    return {sample_row(sampled.logits, sampled.row()), ""};
+    return {id_of(sample_row(sampled.logits, sampled.row())), ""};
   } catch (const Error& error) {
     return {0, error.what()};
   }
@@ -97,9 +97,10 @@ SampleBatch::SampleBatch(const std::vector<SampleCase>& cases, int width, std::b
             host_input_ids_[i] = known.output_ids.back();
             known.output_ids.pop_back();
           }
-          host_rows_[i] = device_sample_row(known.row(), host_penalised_,
-                                            known.pending ? static_cast<int32_t>(i) : -1);
-          if (i % 3 != 2) host_rows_[i].next_at = static_cast<int32_t>(i);
+          SampleRow row = known.row();
+          row.logits_row = static_cast<int64_t>(i);
+          row.input_is_output = known.pending;
+          host_rows_[i] = device_sample_row(row, host_penalised_);
         }
         host_penalised_.push_back({});  // an array of at least one
         return host_penalised_;
@@ -115,7 +116,6 @@ SampleBatch::SampleBatch(const std::vector<SampleCase>& cases, int width, std::b
 SampleArgs SampleBatch::args() {
   SampleArgs args;
   args.sampled = sampled_.data();
-  args.next_ids = input_ids_.data();
   args.logits = logits_.data();
   args.rows = rows_.data();
   args.penalised = penalised_.data();
@@ -131,19 +131,15 @@ std::vector<Outcome> SampleBatch::sample() {
   input_ids_.set(host_input_ids_);
   launch_sample(args(), nullptr);
   const std::vector<SampledId> sampled = sampled_.host();
-  const std::vector<int32_t> next_ids = input_ids_.host();
   const std::vector<float> logits = logits_.host();
   CHECK(std::memcmp(logits.data(), host_logits_.data(), logits.size() * sizeof(float)) == 0);
   std::vector<Outcome> outcomes;
   for (size_t i = 0; i < sampled.size(); ++i) {
-    CHECK(next_ids[i] == (host_rows_[i].next_at >= 0 ? sampled[i].id : host_input_ids_[i]));
-    Outcome outcome{sampled[i].id, ""};
     try {
-      check_fault(sampled[i].fault, sampled[i].fault_id);
+      outcomes.push_back({id_of(sampled[i]), ""});
     } catch (const Error& error) {
-      outcome.error = error.what();
+      outcomes.push_back({0, error.what()});
     }
-    outcomes.push_back(outcome);
   }
   return outcomes;
 }

@@ -47,8 +47,7 @@ class SampleBatch {
   /// In the scratch memory of another, which is as large or larger.
   SampleBatch(const std::vector<SampleCase>& cases, int width, std::byte* scratch);
 
-  /// Launches, and gives what became of each case. Checks next_ids, and that the logits are as they
-  /// were.
+  /// Launches, and gives what became of each case. Checks that the logits are as they were.
   std::vector<Outcome> sample();
   /// After sample(): what launch_logprobs() leaves, for cases with num_top from 0.
   std::vector<RowLogprobs> logprobs(const std::vector<int32_t>& num_top);

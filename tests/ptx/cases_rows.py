@@ -14,15 +14,17 @@ def embed(device: Device) -> None:
     for width, ids in ((8, [6, 0, 3]), (1032, [2, 2])):
         table = reference.random_bf16((7, width), 1)
         hidden = device.output("hidden", len(ids) * width * 4)
-        launchers.embed(
-            device,
-            hidden,
-            device.input("table", table, early=True),
-            device.input("ids", np.array(ids, np.int32)),
-            len(ids),
-            width,
-        )
+        known = device.output("known", len(ids) * 4)
+        given = [~0, *ids[1:]]  # the first is what the step before has chosen
+        input_ids = {
+            "given": device.input("ids", np.array(given, np.int32)),
+            "sampled": device.input("sampled", np.array([ids[0], 0], np.int32)),
+            "known": known,
+        }
+        table_at = device.input("table", table, early=True)
+        launchers.embed(device, hidden, table_at, input_ids, len(ids), width)
         reference.check_equal("embed", hidden.array("f4"), bf16_to_float(table[ids]))
+        reference.check_equal("known ids", known.array("i4"), np.array(ids))
 
 
 def rms_norm(device: Device) -> None:

@@ -45,11 +45,11 @@ def make_rows(device: Device, rows: list[SampleRow], num_top: list[int]) -> dict
                 "frequency": frequency,
             },
             "counter": row.counter,
+            "logits_row": i,
             "num_ids": row.num_ids,
             "first_penalised": len(penalised),
             "num_penalised": len(row.counts),
             "pending_at": i if row.pending >= 0 else -1,
-            "next_at": len(rows) - 1 - i,
             "num_top": num_top[i],
         }
         packed += pack("DeviceSampleRow", fields)
@@ -68,8 +68,7 @@ def make_args(
     """And the counters, which are 0 before and after."""
     scratch = launchers.sample_scratch(device, *logits.shape)
     args = {
-        "sampled": device.output("sampled", len(rows) * 12),
-        "next_ids": device.output("next_ids", len(rows) * 4),
+        "sampled": device.output("sampled", len(rows) * 8),
         "logits": device.input("logits", logits),
         "num_rows": logits.shape[0],
         "width": logits.shape[1],
@@ -83,10 +82,8 @@ def run_sample(device: Device, logits: Array, rows: list[SampleRow]) -> None:
     args, counters = make_args(device, logits, rows, [-1] * len(rows))
     launchers.sample(device, args)
     expected = [sample(x, row) for x, row in zip(logits, rows, strict=True)]
-    sampled = args["sampled"].array("i4").reshape(-1, 3)
-    reference.check_equal("id, fault, bad id of each row", sampled, np.array(expected))
-    next_ids = args["next_ids"].array("i4")
-    reference.check_equal("next ids", next_ids, np.array([e[0] for e in expected[::-1]]))
+    sampled = args["sampled"].array("i4").reshape(-1, 2)
+    reference.check_equal("id and fault of each row", sampled, np.array(expected))
     reference.check_equal("counters", counters, counters * 0)
 
 

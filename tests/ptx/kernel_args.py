@@ -80,7 +80,11 @@ STRUCTS: dict[str, list[tuple[str, str]]] = {
         ("max_splits", "int"),
         ("scratch", "ptr"),
         ("appends", "bool"),
+        ("next_weights_0", "MemoryRange"),
+        ("next_weights_1", "MemoryRange"),
     ],
+    "MemoryRange": [("begin", "ptr"), ("bytes", "int64")],
+    "InputIds": [("given", "ptr"), ("sampled", "ptr"), ("known", "ptr")],
     "DrawRule": [
         ("octaves", "float"),
         ("top_k", "int"),
@@ -93,16 +97,15 @@ STRUCTS: dict[str, list[tuple[str, str]]] = {
         ("rule", "DrawRule"),
         ("penalties", "Penalties"),
         ("counter", "uint64"),
+        ("logits_row", "int64"),
         ("num_ids", "int"),
         ("first_penalised", "int"),
         ("num_penalised", "int"),
         ("pending_at", "int"),
-        ("next_at", "int"),
         ("num_top", "int"),
     ],
     "SampleArgs": [
         ("sampled", "ptr"),
-        ("next_ids", "ptr"),
         ("logits", "ptr"),
         ("rows", "ptr"),
         ("penalised", "ptr"),
@@ -154,7 +157,7 @@ def end_of(kinds: Sequence[str]) -> int:
 def pack(kind: str, value: Value) -> bytes:
     """A value's bytes; fields that a dictionary doesn't name are 0."""
     if kind not in _SCALARS:
-        fields = dict(value)
+        fields = dict(value or {})
         packed = pack_all([(k, fields.pop(name, 0)) for name, k in STRUCTS[kind]])
         if fields:
             raise PtxError(f"{kind} has no fields {list(fields)}")

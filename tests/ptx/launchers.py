@@ -86,7 +86,7 @@ def _row_grid(num_rows: int, width: int, elements: int) -> tuple[int, int, int]:
 
 
 def embed(
-    device: Device, hidden: Buffer, table: Buffer, ids: Buffer, num_tokens: int, width: int
+    device: Device, hidden: Buffer, table: Buffer, ids: dict, num_tokens: int, width: int
 ) -> None:
     grid = _row_grid(num_tokens, width, 4)
     device.launch("embed_kernel", (), grid, ROW_THREADS, [hidden, table, ids, num_tokens, width])

@@ -222,6 +222,7 @@ def _add_all() -> None:
     OPS["griddepcontrol.launch_dependents"] = _nothing
     OPS["membar.gl"] = _fence
     OPS["prefetch.global.L2"] = _nothing
+    OPS["cp.async.bulk.prefetch.L2.global"] = _nothing
 
 
 _add_all()

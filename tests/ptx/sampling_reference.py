@@ -10,7 +10,7 @@ import numpy as np
 from ptx_memory import Array
 
 WEIGHT_BITS = 40
-NO_FAULT, NOT_A_NUMBER, INFINITE, ALL_MINUS_INFINITY = range(4)  # LogitsFault
+NO_FAULT, NOT_A_NUMBER, INFINITE, ALL_MINUS_INFINITY = range(4)  # LogitFault
 F32 = np.float32
 LARGEST = np.finfo(F32).max
 
@@ -90,19 +90,19 @@ def penalise(logits: Array, row: SampleRow) -> Array:
     return out
 
 
-def sample(logits: Array, row: SampleRow) -> tuple[int, int, int]:
-    """(id, fault, id of the bad logit)."""
+def sample(logits: Array, row: SampleRow) -> tuple[int, int]:
+    """(id, fault); with a fault the id of the bad logit."""
     if row.num_ids == 0:
-        return 0, NO_FAULT, 0
+        return 0, NO_FAULT
     bad = np.flatnonzero(~(logits < np.inf))
     if len(bad):
-        return 0, INFINITE if logits[bad[0]] == np.inf else NOT_A_NUMBER, int(bad[0])
+        return int(bad[0]), INFINITE if logits[bad[0]] == np.inf else NOT_A_NUMBER
     logits = penalise(logits, row)[: row.num_ids]
     if logits.max() == -np.inf:
-        return 0, ALL_MINUS_INFINITY, 0
+        return 0, ALL_MINUS_INFINITY
     order = np.lexsort((np.arange(len(logits)), -logits))  # the most probable first
     if row.octaves == 0:
-        return int(order[0]), NO_FAULT, 0
+        return int(order[0]), NO_FAULT
     if row.top_k > 0:
         order = order[: row.top_k]
     w = weights(logits[order], logits.max(), row.octaves)
@@ -117,5 +117,5 @@ def sample(logits: Array, row: SampleRow) -> tuple[int, int, int]:
     for i in sorted(kept):
         target -= kept[i]
         if target < 0:
-            return i, NO_FAULT, 0
+            return i, NO_FAULT
     raise AssertionError("unreachable: the target is less than the sum")
