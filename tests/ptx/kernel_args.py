@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ptx_memory import Buffer
 from ptx_parse import PtxError
 
-Value = "Buffer | int | float | bool | None | dict"
+Value = Buffer | int | float | bool | None | dict
 
 # struct: (field, type), .. in order. Types of an anonymous namespace are named by their file.
 STRUCTS: dict[str, list[tuple[str, str]]] = {

@@ -1,7 +1,7 @@
 """What kernels are compared with: float64, from the formulas in cuda/kernels.h, each value with the
 bound that roundings allow.
 
-Rounding to float32 is off by up to EPS / 2 of the value, to BF16 by up to BF16_EPS / 2.
+Rounding to float32 is off by up to EPS / 2 of the value, to BF16 by up to BF16_ROUNDING of it.
 """
 
 from __future__ import annotations
