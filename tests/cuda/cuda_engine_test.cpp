@@ -3,130 +3,17 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cuda_test.h"
-#include "engine/engine.h"
-#include "engine/session.h"
-#include "engine/speculative.h"
+#include "tiny_model.h"
 
 namespace llm {
 namespace {
 
-using Ids = std::vector<int32_t>;
-
-constexpr int64_t kContext = 1536;
 // Logits this close may change places: 1 % of the range of this model's, which is 32.
 constexpr double kLogitThreshold = 0.32;
-
-struct EngineSetting {
-  int64_t max_num_seqs = 4;
-  int64_t prefill_chunk = 32;
-  int64_t cache_tokens = 4 * kContext;
-  bool prefix_cache = false;
-  DType kv_dtype = DType::kBF16;
-  bool draft = false;
-  bool ignore_eos = false;
-};
-
-struct Answer {
-  Ids ids;
-  std::vector<GeneratedLogprobs> logprobs;  // two most probable of each
-  int64_t cached_tokens = 0;
-  int64_t accepted = 0;
-
-  bool same_bits(const Answer& other) const {
-    if (ids != other.ids || logprobs.size() != other.logprobs.size()) return false;
-    for (size_t i = 0; i < logprobs.size(); ++i) {
-      if (logprobs[i].chosen.logprob != other.logprobs[i].chosen.logprob) return false;
-    }
-    return true;
-  }
-};
-
-/// The built-in model on one device.
-class TinyModel {
- public:
-  explicit TinyModel(Device device, bool invariant = false)
-      : files_(open_model(kChoice, device, quiet_)) {
-    DeviceChoice choice;
-    choice.device = device;
-    choice.invariant = invariant;
-    choice.act = ActDType::kBF16;
-    choice.threads = 2;
-    settle_device(choice, files_, quiet_);
-    model_ = std::make_unique<LoadedModel>(files_, kChoice, choice, 0, kContext, quiet_);
-  }
-
-  std::vector<Answer> run(const std::vector<Ids>& prompts, int64_t max_tokens,
-                          const EngineSetting& setting) {
-    SchedulerOptions scheduler{.context = kContext,
-                               .max_num_seqs = setting.max_num_seqs,
-                               .prefill_chunk = setting.prefill_chunk,
-                               .prefix_cache = setting.prefix_cache,
-                               .max_proposals = setting.draft ? 4 : 0};
-    scheduler.max_num_batched_tokens = scheduler.most_decode_rows() + 3 * scheduler.prefill_chunk;
-    const EngineOptions options{.scheduler = scheduler,
-                                .num_cache_tokens = setting.cache_tokens,
-                                .kv_dtype = setting.kv_dtype};
-    std::unique_ptr<Proposer> proposer;
-    if (setting.draft) {
-      Decoder& draft = model_->load_draft("tiny-draft", files_, kContext, quiet_);
-      proposer = std::make_unique<DraftProposer>(draft, options.num_kv_blocks(), setting.kv_dtype);
-    }
-    Engine engine(model_->decoder(), options, std::move(proposer));
-    std::vector<std::shared_ptr<const Sequence>> sequences;
-    for (const Ids& prompt : prompts) {
-      Request request;
-      request.prompt_ids = prompt;
-      if (!setting.ignore_eos) request.stop_ids = files_.stop_ids;
-      request.max_tokens = max_tokens;
-      request.num_ids = files_.num_ids();
-      request.num_logprobs = 2;
-      sequences.push_back(engine.add(std::move(request)));
-    }
-    while (engine.has_work()) engine.step();
-    num_preemptions_ = engine.scheduler().num_preemptions();
-    std::vector<Answer> answers;
-    for (const auto& s : sequences) {
-      answers.push_back({{s->output_ids().begin(), s->output_ids().end()},
-                         {s->logprobs().begin(), s->logprobs().end()},
-                         s->num_prefix_cached_tokens(),
-                         s->num_accepted()});
-    }
-    return answers;
-  }
-
-  int64_t num_preemptions() const { return num_preemptions_; }
-
- private:
-  inline static const ModelChoice kChoice{
-      .model = "tiny", .config = {}, .random_weights = {}, .tokenizer = {}};
-
-  Log quiet_{Verbosity::kQuiet};
-  ModelFiles files_;
-  std::unique_ptr<LoadedModel> model_;
-  int64_t num_preemptions_ = 0;
-};
-
-/// Prompts of the goldens of the built-in model, every `step`-th.
-std::vector<Ids> tiny_prompts(size_t step) {
-  std::vector<Ids> prompts;
-  std::ifstream lines("tests/goldens/tiny_answers.jsonl");
-  REQUIRE(lines);
-  std::string line;
-  for (size_t number = 0; std::getline(lines, line);) {
-    const auto row = nlohmann::json::parse(line);
-    if (row["model"] != "tiny" || number++ % step != 0) continue;
-    prompts.push_back(row["prompt_ids"].get<Ids>());
-  }
-  return prompts;
-}
 
 /// How much better the CPU finds its choice than the second best.
 double gap(const GeneratedLogprobs& logprobs) {
