@@ -14,25 +14,15 @@ namespace {
 
 // ---- Sheets: "sparse" is what the sheet prints where it counts zeros that are skipped ----
 
-constexpr GpuSheet kH100 = {"h100", "NVIDIA H100 SXM",
-                            989,    3350,
-                            80,     "NVIDIA H100 data sheet (1,979 TFLOP/s sparse, halved)"};
-constexpr GpuSheet kH200 = {"h200", "NVIDIA H200 SXM",
-                            989,    4800,
-                            141,    "NVIDIA H200 data sheet (1,979 TFLOP/s sparse, halved)"};
-constexpr GpuSheet kA100 = {"a100", "NVIDIA A100 SXM 80 GB", 312, 2039,
-                            80,     "NVIDIA A100 data sheet"};
-constexpr GpuSheet kL40s = {"l40s", "NVIDIA L40S",
-                            362,    864,
-                            48,     "NVIDIA L40S data sheet (733 TFLOP/s sparse, 362.05 dense)"};
-constexpr GpuSheet kRtx4090 = {
-    "rtx4090", "NVIDIA GeForce RTX 4090",
-    165.2,     1008,
-    24,        "NVIDIA Ada GPU architecture whitepaper (BF16 with FP32 accumulate, dense)"};
-constexpr GpuSheet kB200 = {
-    "b200", "NVIDIA B200 (HGX)",
-    2250,   8000,
-    180,    "NVIDIA DGX B200 data sheet (8 GPUs: 36 PFLOP/s sparse, 64 TB/s, 1,440 GB)"};
+// clang-format off
+//                             name       description                TFLOP/s  GB/s  GB   source
+constexpr GpuSheet kH100    = {"h100",    "NVIDIA H100 SXM",         989,     3350, 80,  "NVIDIA H100 data sheet (1,979 TFLOP/s sparse, halved)"};
+constexpr GpuSheet kH200    = {"h200",    "NVIDIA H200 SXM",         989,     4800, 141, "NVIDIA H200 data sheet (1,979 TFLOP/s sparse, halved)"};
+constexpr GpuSheet kA100    = {"a100",    "NVIDIA A100 SXM 80 GB",   312,     2039, 80,  "NVIDIA A100 data sheet"};
+constexpr GpuSheet kL40s    = {"l40s",    "NVIDIA L40S",             362,     864,  48,  "NVIDIA L40S data sheet (733 TFLOP/s sparse, 362.05 dense)"};
+constexpr GpuSheet kRtx4090 = {"rtx4090", "NVIDIA GeForce RTX 4090", 165.2,   1008, 24,  "NVIDIA Ada GPU architecture whitepaper (BF16, FP32 sums, dense)"};
+constexpr GpuSheet kB200    = {"b200",    "NVIDIA B200 (HGX)",       2250,    8000, 180, "NVIDIA DGX B200 data sheet (8 GPUs: 36 PFLOP/s sparse, 64 TB/s, 1,440 GB)"};
+// clang-format on
 
 // ---- Constants of a step. A fit is (time of a step - bytes / bandwidth) / launches. ----
 
