@@ -10,12 +10,11 @@
 # make install PREFIX=/usr/local     make clean    make help
 #
 # CXX=clang++ picks the compiler, CUDA=0|1|auto the GPU part, CUDA_ARCHS="90a" its architectures
-# (default: all), BUILD=dir the output folder, V=1 shows each command.
+# (default: all that nvcc knows), BUILD=dir the output folder, V=1 shows each command.
 
 PREFIX ?= /usr/local
 BUILD ?= build
 CUDA ?= auto
-CUDA_ARCHS ?= 80 86 89 90a 100a 120a
 # Set by `make asan` and `make fuzz`; goes to compiler and linker.
 SANITIZE ?=
 FUZZ_SECONDS ?= 60
@@ -25,10 +24,15 @@ ARCH := $(shell $(CXX) -dumpmachine 2>/dev/null | cut -d- -f1)
 VERSION := $(shell git describe --tags --dirty 2>/dev/null || \
   echo 0.1.0-dev$$(git describe --always --dirty 2>/dev/null | sed 's/^/+/'))
 
-# ---- CUDA: the stub unless nvcc is there ----
+# ---- CUDA: the stub unless nvcc 12 or newer is there; tests run the kernels on the CPU with its
+# headers ----
 NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
+CUDA_HEADERS := $(if $(filter-out 0,$(CUDA)),$(shell grep -lE 'define CUDART_VERSION +1[2-9]' \
+  $(CUDA_HOME)/include/cuda_runtime_api.h 2>/dev/null))
+CUDA_INCLUDE := $(patsubst %/,%,$(dir $(CUDA_HEADERS)))
 ifeq ($(CUDA),auto)
-WITH_CUDA := $(if $(NVCC),1,0)
+WITH_CUDA := $(if $(NVCC),$(if $(CUDA_HEADERS),1,0),0)
 else
 WITH_CUDA := $(CUDA)
 endif
@@ -38,12 +42,19 @@ endif
 ifeq ($(WITH_CUDA)$(NVCC),1)
 $(error CUDA=1, but there is no nvcc in PATH or /usr/local/cuda/bin: install the CUDA toolkit, or use CUDA=0)
 endif
-
-# ---- CUDA emulator: tests run the kernels on the CPU where CUDA 12's headers are ----
-CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
-CUDA_HEADERS := $(if $(filter-out 0,$(CUDA)),$(shell grep -lE 'define CUDART_VERSION +1[2-9]' \
-  $(CUDA_HOME)/include/cuda_runtime_api.h 2>/dev/null))
-CUDA_INCLUDE := $(patsubst %/,%,$(dir $(CUDA_HEADERS)))
+ifeq ($(WITH_CUDA)$(CUDA_HEADERS),1)
+$(error CUDA=1, but $(NVCC) is older than CUDA 12, or has no headers: install a newer toolkit, or use CUDA=0)
+endif
+# Those that this nvcc knows: the newest came with 12.8.
+ifeq ($(WITH_CUDA),1)
+KNOWN_ARCHS := $(patsubst compute_%,%,$(shell $(NVCC) --list-gpu-arch))
+unknown_archs = $(strip $(foreach a,$1,$(if $(filter $(a:%a=%),$(KNOWN_ARCHS)),,$a)))
+ALL_ARCHS := 80 86 89 90a 100a 120a
+CUDA_ARCHS ?= $(filter-out $(call unknown_archs,$(ALL_ARCHS)),$(ALL_ARCHS))
+ifneq ($(call unknown_archs,$(CUDA_ARCHS)),)
+$(error CUDA_ARCHS: $(NVCC) doesn't know $(call unknown_archs,$(CUDA_ARCHS)); it knows $(KNOWN_ARCHS))
+endif
+endif
 
 # ---- Flags ----
 # Baseline: any x86-64-v2 CPU; kernels for more are chosen at run time. No contraction into fused
@@ -294,7 +305,7 @@ clean:
 	rm -rf $(BUILD)
 
 help:
-	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
 
 -include $(patsubst %.o,%.d,$(wildcard $(OBJECTS) $(CUDA_OBJECTS) $(TEST_OBJECTS) $(GPU_TEST_OBJECTS) \
   $(EMU_OBJECTS) $(EMU_TEST_OBJECTS) $(RACE_OBJECTS) $(FUZZ_TARGETS:=.o) $(TIMING).o))

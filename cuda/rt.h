@@ -77,17 +77,13 @@ inline bool overlaps_launches() {
 template <typename... Params, typename... Args>
 void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& config,
             Args&&... args) {
-  cudaLaunchAttribute attributes[4];
+  cudaLaunchAttribute attributes[3];
   cudaLaunchConfig_t c{};
   c.gridDim = config.grid;
   c.blockDim = config.block;
   c.dynamicSmemBytes = config.shared_bytes;
   c.stream = config.stream;
   c.attrs = attributes;
-  // The same for all, since a multiprocessor changes it only when it is idle: launches wouldn't
-  // overlap.
-  attributes[c.numAttrs].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-  attributes[c.numAttrs++].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
   if (config.overlaps_predecessor && overlaps_launches()) {
     attributes[c.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[c.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
@@ -100,12 +96,15 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchConfig& con
     attributes[c.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[c.numAttrs++].val.clusterDim = {config.cluster, 1, 1};
   }
+  const auto set = [&](cudaFuncAttribute attribute, int value) {
+    check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value), name);
+  };
+  // The same for all, since a multiprocessor changes it only when it is idle: launches wouldn't
+  // overlap.
+  set(cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared);
   if (config.shared_bytes > 0) {
     // Needed where static and dynamic memory together are more than 48 KiB; harmless elsewhere.
-    check_cuda(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(config.shared_bytes)),
-               name);
+    set(cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(config.shared_bytes));
   }
   check_cuda(cudaLaunchKernelEx(&c, kernel, static_cast<Params>(args)...), name);
 }

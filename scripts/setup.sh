@@ -63,5 +63,5 @@ fi
 if [ -e /proc/driver/nvidia/version ] && [ "${CUDA:-auto}" != 0 ] &&
   ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
   echo "setup: there is an NVIDIA driver but no nvcc, so the build will be CPU-only." \
-    "For the GPU install the CUDA toolkit (Debian: apt-get install nvidia-cuda-toolkit)."
+    "For the GPU install NVIDIA's CUDA toolkit, 12.0 or newer (distributions have older ones)."
 fi

@@ -42,8 +42,8 @@ std::vector<StageTotal> stages_of_step(const ModelConfig& config, int64_t batch,
   StageTimes stages;
   backend->set_observer(&stages);
   const Tensor logits = decoder.forward(step, cache);
-  std::vector<int32_t> next(rows);
-  backend->sample(next, logits, std::vector<SampleRow>(rows));
+  const SampleRow any = {.num_ids = config.vocab_size};
+  backend->sample(logits, std::vector<SampleRow>(rows, any));
   backend->set_observer(nullptr);
   return stages.totals();
 }

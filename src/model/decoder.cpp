@@ -7,6 +7,8 @@
 namespace llm {
 namespace {
 
+constexpr int64_t kRopeAhead = 1024;
+
 int64_t float_bytes(int64_t rows, int64_t columns) {
   return rows * columns * static_cast<int64_t>(sizeof(float));
 }
@@ -28,7 +30,9 @@ Decoder::Decoder(ModelConfig config, DecoderWeights weights, Backend& backend,
 void Decoder::fill_rope(int64_t positions) {
   if (!backend_->computes() || positions <= rope_filled_) return;
   const int64_t half = config_.head_dim / 2;
-  const int64_t end = std::min(max_positions_, std::max(positions, 2 * rope_filled_));
+  // Writing them makes a device wait, so not often.
+  const int64_t least = backend_->runs_ahead() ? kRopeAhead : 0;
+  const int64_t end = std::min(max_positions_, std::max({positions, 2 * rope_filled_, least}));
   std::vector<float> cos;  // [end - rope_filled_, half]
   std::vector<float> sin;
   const float factor = static_cast<float>(config_.rope.attention_factor);

@@ -43,16 +43,16 @@ TEST_CASE("cuda loop: a step ahead draws what it would have drawn with all ids k
   const std::vector<Answer> ahead = gpu.run(prompts, 20, setting);
   setting.wait_for_ids = true;
   const std::vector<Answer> behind = gpu.run(prompts, 20, setting);
-  size_t distinct = 0;
   for (size_t i = 0; i < ahead.size(); ++i) {
     CAPTURE(i);
     CHECK(ahead[i].same_bits(behind[i]));
-    distinct += ahead[i].ids != ahead[0].ids ? 1 : 0;
   }
-  CHECK(distinct > 0);
   setting.sampling.temperature = 0;
   setting.wait_for_ids = false;
-  CHECK(gpu.run(prompts, 20, setting)[0].ids != ahead[0].ids);
+  const std::vector<Answer> greedy = gpu.run(prompts, 20, setting);
+  size_t drawn = 0;
+  for (size_t i = 0; i < ahead.size(); ++i) drawn += ahead[i].ids != greedy[i].ids ? 1 : 0;
+  CHECK(drawn > 0);
 }
 
 TEST_CASE("cuda loop: a context that outgrows its graph's goes on in the next") {

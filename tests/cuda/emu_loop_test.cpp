@@ -42,7 +42,7 @@ TEST_CASE("cuda loop: a step is 5 L + 3 launches, two calls, and no wait but for
   };
   CHECK(calls("cudaGraphLaunch") == kSteps);
   CHECK(calls("cudaLaunchKernel") == kSteps);  // the sampling
-  for (const char* name :
+  for (const std::string name :
        {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaStreamSynchronize",
         "cudaDeviceSynchronize", "cudaMemcpy", "cudaGraphInstantiate", "cudaStreamBeginCapture"}) {
     CAPTURE(name);

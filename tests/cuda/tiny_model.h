@@ -56,6 +56,7 @@ class TinyModel {
   /// Without log-probabilities.
   Request request(const Ids& prompt, int64_t max_tokens, const EngineSetting& setting) const;
   int64_t num_layers() const { return files_.config.num_hidden_layers; }
+  const Decoder& decoder() const { return model_->decoder(); }
 
  private:
   ModelFiles files_;

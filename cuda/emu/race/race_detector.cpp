@@ -167,6 +167,7 @@ void RaceDetector::start_copy(const void* shared, const void* global, size_t byt
   Access issue = make_access(Kind::kRead, origin);
   issue.bytes = 3;
   const auto from = reinterpret_cast<uintptr_t>(global);
+  traffic_.read(from, bytes);
   CopySource* source = &sources_[arena_->offset_of(shared) / AccessHistory::kCellBytes];
   for (size_t i = 0; i < bytes; i += AccessHistory::kCellBytes) {
     const Access& writer = history_.cell(from + i).writer;
@@ -199,6 +200,9 @@ void RaceDetector::access_watched(const void* p, size_t bytes, Kind kind, uint32
   Access now = make_access(kind, origin);
   const auto begin = reinterpret_cast<uintptr_t>(p);
   const uintptr_t end = begin + bytes;
+  if (!is_shared) {
+    kind == Kind::kRead ? traffic_.read(begin, bytes) : traffic_.write(begin, bytes);
+  }
   for (uintptr_t cell = begin & ~(AccessHistory::kCellBytes - 1); cell < end;
        cell += AccessHistory::kCellBytes) {
     now.bytes = static_cast<uint16_t>((cell >= begin ? 1 : 0) | (cell + 1 < end ? 2 : 0));

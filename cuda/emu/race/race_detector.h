@@ -24,6 +24,7 @@
 #include "cuda/emu/race/access_history.h"
 #include "cuda/emu/race/known_work.h"
 #include "cuda/emu/race/origins.h"
+#include "cuda/emu/race/traffic.h"
 
 namespace llm::emu {
 
@@ -58,6 +59,7 @@ class RaceDetector : public Observer {
   /// After an atomic: what it orders.
   void order_by_atomic(const void* p);
   const Origins& origins() const { return origins_; }
+  Traffic& traffic() { return traffic_; }
 
  private:
   struct Thread {
@@ -93,6 +95,7 @@ class RaceDetector : public Observer {
 
   AccessHistory history_;
   Origins origins_;
+  Traffic traffic_;
   // The launch.
   std::string kernel_;
   bool overlaps_predecessor_ = false;
