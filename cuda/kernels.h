@@ -190,7 +190,7 @@ struct DeviceSampleRow {
   Penalties penalties;
   uint64_t counter = 0;  // ids generated before this one
   int64_t logits_row = 0;
-  int32_t num_ids = 0;   // ids below it may be drawn; 0 = no row: nothing but id 0 is written
+  int32_t num_ids = 0;  // ids below it may be drawn; 0 = no row: nothing but id 0 is written
   int32_t first_penalised = 0;  // the ids that penalties change: a range of SampleArgs::penalised
   int32_t num_penalised = 0;
   /// Where in input_ids the last id of the output is, if the ranges don't count it yet, since the
@@ -201,7 +201,7 @@ struct DeviceSampleRow {
 
 struct SampleArgs {
   SampledId* sampled = nullptr;           // [num_rows]
-  const float* logits = nullptr;          // [.., width], any width
+  const float* logits = nullptr;          // [.., width], any width up to 2^22
   const DeviceSampleRow* rows = nullptr;  // [num_rows]
   const IdCount* penalised = nullptr;     // no id twice in a row's range
   const int32_t* input_ids = nullptr;

@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(kThreads, 2) logprobs_kernel(RowLogprobs* out,
 
 void launch_logprobs(RowLogprobs* out, const SampleArgs& args, Queue queue) {
   if (args.num_rows == 0) return;
-  if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0) {
+  if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0 ||
+      args.width > draw::kMaxIds) {
     check_cuda(cudaErrorInvalidValue, "launch_logprobs: num_rows and width");
   }
   LLM_LAUNCH(over_slices(args, queue), logprobs_kernel, out, args);

@@ -222,7 +222,8 @@ size_t sample_scratch_bytes(int num_rows, int width) {
 
 void launch_sample(const SampleArgs& args, Queue queue) {
   if (args.num_rows == 0) return;
-  if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0) {
+  if (args.num_rows < 0 || args.num_rows > kMaxSampleRows || args.width <= 0 ||
+      args.width > draw::kMaxIds) {
     check_cuda(cudaErrorInvalidValue, "launch_sample: num_rows and width");
   }
   LLM_LAUNCH(sample::over_slices(args, queue), sample_kernel, args);

@@ -250,8 +250,9 @@ std::vector<IdCount> penalised_ids(const SampleRow& row) {
 
 SampledId sample_row(std::span<const float> logits, const SampleRow& row) {
   const SamplingParams& params = *row.params;
-  LLM_CHECK(row.num_ids > 0 && row.num_ids <= static_cast<int64_t>(logits.size()),
-            "{} ids, {} logits", row.num_ids, logits.size());
+  const int64_t width = std::ssize(logits);
+  LLM_CHECK(row.num_ids > 0 && row.num_ids <= width && width <= draw::kMaxIds, "{} ids, {} logits",
+            row.num_ids, width);
   if (const SampledId bad = find_fault(logits, row.num_ids); bad.fault != LogitFault::kNone) {
     return bad;
   }

@@ -93,8 +93,9 @@ LLM_RULE float logit_of(uint64_t rank) {
 
 // ---- Weights ----
 
-/// The weight of the most probable id. A row has at most 2^22 ids, so sums stay below 2^63.
+/// The weight of the most probable id is 2^40. Sums stay below 2^63.
 constexpr int kWeightBits = 40;
+constexpr int64_t kMaxIds = int64_t{1} << 22;  // of a row
 constexpr uint64_t kLargestWeight = uint64_t{1} << kWeightBits;
 
 /// 2^f for f in [0, 1], in units of 2^-23, from 2^23 to 2^24, with a relative error of 2^-23.4. No
