@@ -89,7 +89,7 @@ std::vector<std::shared_ptr<const Sequence>> Engine::step() {
     if (proposer_ != nullptr) proposer_->propose(schedule);
     step = start(schedule);
   }
-  ahead_ = start_ahead(*step);
+  ahead_ = start_ahead();
   const std::vector<std::vector<int32_t>> ids = next_ids(*step);
   ++num_steps_;
   return scheduler_.done(ids);
@@ -102,7 +102,7 @@ Engine::Running Engine::start(Schedule& schedule) {
   return {&schedule, logits, decoder_->backend().sample(logits, rows_to_sample(schedule))};
 }
 
-std::optional<Engine::Running> Engine::start_ahead(const Running& current) {
+std::optional<Engine::Running> Engine::start_ahead() {
   if (!decoder_->backend().runs_ahead()) return std::nullopt;
   Schedule& schedule = scheduler_.next_ahead();
   if (schedule.empty()) return std::nullopt;

@@ -62,7 +62,7 @@ class Engine {
   };
 
   Running start(Schedule& schedule);
-  std::optional<Running> start_ahead(const Running& current);
+  std::optional<Running> start_ahead();
   void deliver_prompt_logits(const Schedule& schedule, ConstTensor logits) const;
   std::vector<std::vector<int32_t>> next_ids(const Running& step) const;
   GeneratedLogprobs logprobs_at(ConstTensor logits, int64_t row, int32_t id, int64_t num_top) const;

@@ -42,7 +42,8 @@ std::vector<StageTotal> stages_of_step(const ModelConfig& config, int64_t batch,
   StageTimes stages;
   backend->set_observer(&stages);
   const Tensor logits = decoder.forward(step, cache);
-  const SampleRow any = {.num_ids = config.vocab_size};
+  SampleRow any;
+  any.num_ids = config.vocab_size;
   backend->sample(logits, std::vector<SampleRow>(rows, any));
   backend->set_observer(nullptr);
   return stages.totals();
