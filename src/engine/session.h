@@ -35,8 +35,8 @@ enum class Device { kAuto, kCpu, kCuda, kShape };
 struct DeviceChoice {
   Device device = Device::kCpu;
   int cuda_index = 0;
-  CudaDevice gpu = {};             // kCuda: as settle_device() found it
-  bool invariant = false;          // as CudaOptions
+  CudaDevice gpu = {};     // kCuda: as settle_device() found it
+  bool invariant = false;  // as CudaOptions
   CudaTuning tuning = {};
   std::optional<int64_t> threads;  // default: allowed_threads()
   std::optional<ActDType> act;     // default: the instruction set's
