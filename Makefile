@@ -5,6 +5,7 @@
 # make race       kernels' tests with every unordered pair of accesses reported (g++)
 # make gates      what nvcc made of the kernels: instructions, order of loads, budgets
 # make ptx        nvcc's own PTX of every kernel, interpreted, against numpy (needs nvcc)
+# make mutants    faults put into the kernels, which the checks above must notice: ten of them
 # make fuzz       hostile inputs for every reader, FUZZ_SECONDS=60 each (needs clang)
 # make dist       build/llm-VERSION-linux-ARCH.tar.gz, which runs from any folder
 # make install PREFIX=/usr/local     make clean    make help
@@ -134,8 +135,8 @@ LLM_OBJECTS := $(OBJECTS)
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: all setup chat test lint format asan race gates ptx fuzz fuzz-targets dist install clean
-.PHONY: help objects
+.PHONY: all setup chat test lint format asan race gates ptx mutants fuzz fuzz-targets dist install
+.PHONY: clean help objects
 # A second make, since setup may just have installed the compiler.
 all: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm
@@ -264,6 +265,11 @@ ptx:
 	has_numpy || { python3 -m venv $(BUILD)/venv && $(PTX_VENV) -m pip install -q numpy; } || exit 1; \
 	OPENBLAS_NUM_THREADS=1 "$$python" -B tests/ptx/test_kernels.py --nvcc $(NVCC) \
 	  --flags="$(NVCC_SOURCE_FLAGS)" --build $(BUILD)/ptx --archs $(PTX_ARCHS) --partly $(PTX_PARTLY)
+# All of them, by hand: scripts/mutate_kernels.py --all --results tests/cuda/mutation_results.txt
+mutants: setup
+	@$(if $(EMU_OBJECTS),$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm_tests \
+	  $(BUILD)/race_tests && scripts/mutate_kernels.py --build $(BUILD),\
+	  echo "mutants: skipped: no CUDA headers")
 
 # The readers and their fuzz targets, built apart with clang (tests/fuzz/).
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))

@@ -58,6 +58,7 @@ void RaceDetector::begin_block(int64_t block, const SharedArena& arena) {
   fenced_before_barrier_.assign(threads_.size(), 0);
   fenced_epoch_ = 0;
   known_.clear();
+  visible_.clear();
 }
 
 // ---- What orders ----
@@ -70,7 +71,9 @@ void RaceDetector::sync_block() {
         std::max(fenced_before_barrier_[i], thread.fenced_lanes[i % kWarpSize]);
     fenced_epoch_ = std::max(fenced_epoch_, thread.fenced_epoch);
     merge(known_, thread.known);
+    merge(visible_, thread.visible);
     thread.known.clear();
+    thread.visible.clear();
   }
 }
 
@@ -86,12 +89,14 @@ void RaceDetector::sync_warp(uint32_t mask) {
       all.fenced_lanes[i] = std::max(all.fenced_lanes[i], thread.fenced_lanes[i]);
     }
     merge(all.known, thread.known);
+    merge(all.visible, thread.visible);
   }
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     Thread& thread = warp[__builtin_ctz(rest)];
     std::copy_n(all.known_lanes, kWarpSize, thread.known_lanes);
     std::copy_n(all.fenced_lanes, kWarpSize, thread.fenced_lanes);
     thread.known = all.known;
+    thread.visible = all.visible;
     ++thread.clock;
   }
 }
@@ -101,6 +106,8 @@ void RaceDetector::fence() {
   thread.known_lanes[self->lane] = thread.clock;
   std::copy_n(thread.known_lanes, kWarpSize, thread.fenced_lanes);
   thread.fenced_epoch = epoch_;
+  merge(thread.visible, known_);
+  merge(thread.visible, thread.known);
   ++thread.clock;
 }
 
@@ -137,7 +144,9 @@ bool RaceDetector::is_ordered(const Access& before) const {
     const bool same_warp = before.thread / kWarpSize == self->index / kWarpSize;
     if (same_warp && before.clock <= thread.known_lanes[lane]) return true;
   }
-  for (const KnownWork* work : {&known_, &thread.known}) {
+  const bool is_atomic = before.is_atomic;  // all agree on the order of what changes one place
+  for (const KnownWork* work :
+       {is_atomic ? &known_ : &visible_, is_atomic ? &thread.known : &thread.visible}) {
     const auto found = work->find(before.block);
     if (found != work->end() && found->second.holds(before.thread, before.epoch, before.clock)) {
       return true;

@@ -1,10 +1,12 @@
 // Finds accesses of two threads to the same bytes, one of them a write, that nothing orders.
 //
 // What orders: the same thread; a barrier of the block; __syncwarp() within the warp; a chain of
-// atomics between blocks, where the writer's side passed __threadfence() (its own, or after a
-// barrier that of the thread that does the atomic); the launch before, unless this one overlaps it
-// and hasn't waited. Shuffles, votes and mma order nothing. Atomics don't race with each other.
-// __threadfence_block() counts for nothing.
+// atomics between blocks, where both sides passed __threadfence(): the writer's before its atomic
+// (its own, or after a barrier that of the thread that does the atomic), the reader's after it (its
+// own, or that of a thread before a barrier); the launch before, unless this one overlaps it and
+// hasn't waited. Shuffles, votes and mma order nothing. Atomics don't race with each other, nor
+// with what the thread that comes after them in the chain stores there. __threadfence_block()
+// counts for nothing.
 //
 // Also reports shared memory that is read before the block writes it, and accesses outside every
 // shared array or device allocation. What cp.async reads counts once the copied bytes are read: a
@@ -67,7 +69,9 @@ class RaceDetector : public Observer {
     uint32_t known_lanes[kWarpSize] = {};   // clocks of the warp's lanes, through __syncwarp()
     uint32_t fenced_lanes[kWarpSize] = {};  // the same, at the last fence
     uint32_t fenced_epoch = 0;              // the barriers before the last fence
-    KnownWork known;                        // of other blocks, since the last barrier
+    // Of other blocks, since the last barrier: from atomics, and what fences have made visible.
+    KnownWork known;
+    KnownWork visible;
   };
 
   /// Where two bytes of shared memory were copied from by cp.async, if they were.
@@ -115,7 +119,8 @@ class RaceDetector : public Observer {
   std::vector<Thread> threads_;
   std::vector<uint32_t> fenced_before_barrier_;  // clocks, by thread
   uint32_t fenced_epoch_ = 0;                    // at the last barrier
-  KnownWork known_;                              // by all threads
+  KnownWork known_;                              // by all threads, at the last barrier
+  KnownWork visible_;                            // to all threads
   std::vector<CopySource> sources_{SharedArena::kArenaBytes / AccessHistory::kCellBytes};
 };
 

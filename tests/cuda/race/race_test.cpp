@@ -31,12 +31,12 @@ __global__ void half_warp_kernel(int* out) {
   out[threadIdx.x] = values[threadIdx.x % 16 ^ 1];
 }
 
-/// A flag in device memory: set with an atomic after a fence, or by a plain store.
-template <bool kAtomic>
+/// A flag in device memory: set with an atomic, or by a plain store; with fences or without.
+template <bool kAtomic, bool kWriterFences, bool kReaderFences>
 __global__ void flag_kernel(int* flag, int* data) {
   if (blockIdx.x == 0) {
     data[0] = 5;
-    __threadfence();
+    if (kWriterFences) __threadfence();
     if (kAtomic) {
       atomicExch(flag, 1);
     } else {
@@ -44,6 +44,7 @@ __global__ void flag_kernel(int* flag, int* data) {
     }
   } else {
     while (atomicAdd(flag, 0) == 0) __nanosleep(100);
+    if (kReaderFences) __threadfence();
     data[1] = data[0];
   }
 }
@@ -132,7 +133,7 @@ TEST_CASE("cuda race: __syncwarp orders the lanes of its mask alone") {
   CHECK(contains(half, "of the same warp, at byte"));
 }
 
-TEST_CASE("cuda race: atomics hand on what was fenced before") {
+TEST_CASE("cuda race: atomics hand on what was fenced before, to who fences after") {
   const auto with_kernel = [](auto kernel) {
     return reports_of([&] {
       DeviceArray<int> flag(std::vector<int>{0});
@@ -140,8 +141,11 @@ TEST_CASE("cuda race: atomics hand on what was fenced before") {
       LLM_LAUNCH((LaunchConfig{.grid = 2}), kernel, flag.data(), data.data());
     });
   };
-  CHECK(with_kernel(flag_kernel<true>) == "");
-  const std::string plain = with_kernel(flag_kernel<false>);
+  CHECK(with_kernel(flag_kernel<true, true, true>) == "");
+  const std::string unfenced = "of another block, at byte 0 of a device allocation of 8 bytes";
+  CHECK(contains(with_kernel(flag_kernel<true, false, true>), unfenced));
+  CHECK(contains(with_kernel(flag_kernel<true, true, false>), unfenced));
+  const std::string plain = with_kernel(flag_kernel<false, true, true>);
   CAPTURE(plain);
   CHECK(contains(plain, "race: atomic at"));
   CHECK(contains(plain, "of another block, at byte 0 of a device allocation of 4 bytes"));
