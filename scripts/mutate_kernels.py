@@ -255,7 +255,7 @@ def write_table(path, mutants, texts, results):
     compilers = []
     for compiler in (NVCC, "g++"):
         output = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE).stdout
-        version = re.findall(r"[0-9]+[.][0-9.]+", output)[-1]
+        version = max(re.findall(r"[0-9]+[.][0-9.]+", output), key=len)
         compilers.append(f"{pathlib.Path(compiler).name} {version}")
     done = [(m, results[m.id, describe(m, texts)]) for m in mutants
             if (m.id, describe(m, texts)) in results]  # fmt: skip

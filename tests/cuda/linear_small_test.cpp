@@ -1,6 +1,7 @@
 // The matrix product for few rows against double, and its promise: the bits of an output depend on
 // nothing but its own row of x and of W.
 #include <algorithm>
+#include <utility>
 
 #include "linear_reference.h"
 
@@ -206,7 +207,9 @@ void check_norm(Problem p) {
         REQUIRE(same_bits(fused, rows_of(separate, width, 0, m)));
       }
       // Rows on their own: one from the middle, and the last ones, behind which nothing is read.
-      for (const auto& [first, m] : {std::pair{5, 1}, std::pair{p.m - 5, 5}}) {
+      for (const auto& rows : {std::pair{5, 1}, std::pair{p.m - 5, 5}}) {
+        const int first = rows.first;
+        const int m = rows.second;
         CAPTURE(first);
         const std::vector<float> some =
             run(d, e, first, m, Norm::kFused, rows_of(residual, p.n, first, m));
