@@ -253,7 +253,7 @@ def write_table(path, mutants, texts, results):
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
                             stdout=subprocess.PIPE).stdout.strip()  # fmt: skip
     compilers = []
-    for compiler in (NVCC, "g++"):
+    for compiler in filter(shutil.which, (NVCC, "g++")):
         output = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE).stdout
         version = max(re.findall(r"[0-9]+[.][0-9.]+", output), key=len)
         compilers.append(f"{pathlib.Path(compiler).name} {version}")
@@ -299,10 +299,11 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--results", type=pathlib.Path, help="write a table there")
-    parser.add_argument("--resume", action="store_true", help="leave out what that table has")
+    parser.add_argument("--resume", action="store_true", help="leave out what that table has settled")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=180, help="of a test program, seconds")
     args = parser.parse_args()
+    os.chdir(ROOT)
 
     mutants = all_mutants()
     texts = {m.file: (ROOT / "cuda" / m.file).read_text() for m in mutants}
@@ -315,7 +316,8 @@ def main():
         chosen = mutants if args.all else choose(mutants, args.seed, args.count)
     known = read_table(args.results or TABLE)
     if args.resume:
-        chosen = [m for m in chosen if (m.id, describe(m, texts)) not in known]
+        settled = {key for key, r in known.items() if r.verdict != "survived" or r.explanation}
+        chosen = [m for m in chosen if (m.id, describe(m, texts)) not in settled]
     if args.list:
         for m in chosen if args.only or args.resume else mutants:
             print(f"{m.id} | {describe(m, texts)}")

@@ -315,7 +315,7 @@ def find_tools(venv):
             subprocess.run([f"{venv}/bin/python", "-m", "pip", "install", "-q",
                             "--disable-pip-version-check", "nvidia-cuda-cuobjdump",
                             "nvidia-cuda-nvdisasm"], check=False, timeout=300)  # fmt: skip
-        folders = map(str, sorted(pathlib.Path(venv).glob(installed)))
+        folders = map(str, sorted(pathlib.Path(venv).resolve().glob(installed)))
         os.environ["PATH"] = os.pathsep.join([*folders, os.environ["PATH"]])
     return bool(shutil.which("cuobjdump") and shutil.which("nvdisasm"))
 
