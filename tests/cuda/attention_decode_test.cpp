@@ -132,7 +132,8 @@ TEST_CASE("padding rows of decode attention give zeros and leave the cache alone
     CAPTURE(static_cast<int>(kv_type));
     const CacheBytes full = world.full_cache();
     for (bool appends : {true, false}) {
-      const std::vector<RowRange> ranges{{0, 35, 4, 2}, {1, 7, 1, 1}, {2, 66, 3, 1}};
+      // Two rows a tile: padding in one of them, or in both.
+      const std::vector<RowRange> ranges{{0, 35, 4, 2}, {1, 7, 1, 1}, {2, 66, 4, 1}};
       AttentionStep step(world, world.cache_before(full, ranges), ranges);
       const OutBits out = step.decode(appends);
       CHECK(step.cache() == world.cache_after(full, ranges));
@@ -143,11 +144,12 @@ TEST_CASE("padding rows of decode attention give zeros and leave the cache alone
 
 TEST_CASE("decode attention shows values that aren't finite, to the rows that see them") {
   for (KvType kv_type : kKvTypes) {
-    for (int column : {0, 1}) {  // a key's, a value's
+    // In the lower and the upper half of a key, and of a value.
+    for (int element : {5, 21, 32 + 5, 32 + 21}) {
       AttentionWorld world({2, 1, 32, kv_type, false}, {40}, 23);
       CAPTURE(static_cast<int>(kv_type));
-      CAPTURE(column);
-      world.row(0, 20)[(2 + column) * 32 + 5] = NAN;
+      CAPTURE(element);
+      world.row(0, 20)[2 * 32 + element] = NAN;
       const CacheBytes full = world.full_cache();
       const auto has_nan = [&](RowRange range) {
         AttentionStep step(world, world.cache_before(full, {range}), {range});
