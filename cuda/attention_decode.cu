@@ -335,7 +335,7 @@ __device__ __forceinline__ void prefetch_share(const MemoryRange& range) {
   for (int64_t at = own * kRequest; at < range.bytes; at += blocks * kRequest) {
     const int64_t left = range.bytes - at;
     ptx::prefetch_l2_range(range.begin + at,
-                           static_cast<uint32_t>(left < kRequest ? left / 16 * 16 : kRequest));
+                           static_cast<uint32_t>(left < kRequest ? left : kRequest));
   }
 }
 

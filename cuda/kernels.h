@@ -156,7 +156,8 @@ struct DecodeAttention {
   /// Whether this step's keys and values are taken from qkv and appended to the cache on the way;
   /// else launch_kv_append() came before.
   bool appends = true;
-  /// Brought into L2 on the way: the weights that the next launches read. 16-byte aligned.
+  /// Brought into L2 on the way: the weights that the next launches read. 16-byte aligned, whole
+  /// 16 bytes.
   MemoryRange next_weights[2];
 };
 
