@@ -114,6 +114,8 @@ EMU_OBJECTS := $(filter-out %/cublaslt_api.o,$(call emu_objects,cuda/*.cu cuda/*
 EMU_TEST_OBJECTS := $(call emu_objects,tests/cuda/*.cu tests/cuda/*.cpp)
 EMU_LDLIBS := -lboost_context
 EMU_BINARY := $(BUILD)/llm_emu
+EMU_MEASURE := $(BUILD)/llm_measure_emu
+EMU_MEASURE_OBJECTS := $(call emu_objects,cuda/measure/*.cu cuda/measure/*.cpp)
 # Kernels and their tests once more, calling the race detector at each access.
 RACE_KERNELS := $(call emu_objects,cuda/*.cu) $(EMU_TEST_OBJECTS)
 RACE_OBJECTS := $(patsubst $(BUILD)/emu/%,$(BUILD)/race/%,$(RACE_KERNELS) \
@@ -125,6 +127,7 @@ NO_CUDA := $(BUILD)/src/backend/no_cuda.o
 # With the emulated backend instead of the stub.
 EMU_LIB_OBJECTS := $(if $(EMU_OBJECTS),$(filter-out $(NO_CUDA),$(LIB_OBJECTS)),$(LIB_OBJECTS)) \
   $(EMU_OBJECTS)
+MEASURE_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(wildcard cuda/measure/*.cu cuda/measure/*.cpp)))
 # The program: with the GPU part where there is nvcc.
 ifeq ($(WITH_CUDA),1)
 CUDA_OBJECTS := $(patsubst %,$(BUILD)/%.o,$(basename $(wildcard cuda/*.cu cuda/*.cpp)))
@@ -143,7 +146,7 @@ all: setup
 
 # For scripts/lint.sh.
 objects: $(OBJECTS) $(TEST_OBJECTS) $(EMU_OBJECTS) $(EMU_TEST_OBJECTS) \
-  $(filter $(BUILD)/emu/%,$(RACE_OBJECTS))
+  $(EMU_MEASURE_OBJECTS) $(filter $(BUILD)/emu/%,$(RACE_OBJECTS))
 
 $(BUILD)/llm: LDLIBS += $(CUDA_LDLIBS)
 $(BUILD)/llm: $(LLM_OBJECTS)
@@ -155,6 +158,14 @@ GPU_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/gpu/%.o,$(filter-out $(addprefix t
   proof_% schedules% cuda_errors_% cuda_cli_%),$(wildcard tests/cuda/*.cpp)))
 $(BUILD)/llm_gpu_tests: LDLIBS += $(CUDA_LDLIBS)
 $(BUILD)/llm_gpu_tests: $(filter-out $(BUILD)/src/main.o,$(LLM_OBJECTS)) $(TEST_OBJECTS) $(GPU_TEST_OBJECTS)
+	$(LINK)
+
+# Measurements on a real GPU (scripts/gpu_check.sh), and their rehearsal.
+$(BUILD)/llm_gpu_measure: LDLIBS += $(CUDA_LDLIBS)
+$(BUILD)/llm_gpu_measure: $(filter-out $(BUILD)/src/main.o,$(LLM_OBJECTS)) $(MEASURE_OBJECTS)
+	$(LINK)
+$(BUILD)/llm_measure_emu: LDLIBS += $(EMU_LDLIBS)
+$(BUILD)/llm_measure_emu: $(EMU_LIB_OBJECTS) $(EMU_MEASURE_OBJECTS)
 	$(LINK)
 
 # The program on an emulated GPU: slow, for tests and rehearsals.
@@ -182,12 +193,12 @@ $(BUILD)/%.o: %.cpp Makefile
 
 $(TEST_OBJECTS) $(EMU_TEST_OBJECTS) $(RACE_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 
-$(CUDA_OBJECTS) $(GPU_TEST_OBJECTS): ALL_CXXFLAGS += -I. -isystem $(CUDA_INCLUDE)
+$(CUDA_OBJECTS) $(MEASURE_OBJECTS) $(GPU_TEST_OBJECTS): ALL_CXXFLAGS += -I. -isystem $(CUDA_INCLUDE)
 $(GPU_TEST_OBJECTS): ALL_CXXFLAGS += $(TEST_FLAGS)
 $(BUILD)/gpu/%.o: %.cpp Makefile
 	@mkdir -p $(@D)
 	$(Q)$(if $(V),,echo "CXX $<" &&) $(CXX) $(ALL_CXXFLAGS) -c -o $@ $<
-$(CUDA_OBJECTS): $(BUILD)/cuda.stamp
+$(CUDA_OBJECTS) $(MEASURE_OBJECTS): $(BUILD)/cuda.stamp
 $(BUILD)/cuda.stamp: force
 	@mkdir -p $(@D)
 	@echo '$(CUDA_ARCHS)' | cmp -s - $@ || echo '$(CUDA_ARCHS)' > $@
@@ -232,7 +243,7 @@ chat: all
 	@$(BUILD)/llm chat
 
 test: setup
-	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm $(BUILD)/llm_tests $(EMU_BINARY)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(BUILD)/llm $(BUILD)/llm_tests $(EMU_BINARY) $(EMU_MEASURE)
 	@LLM_BINARY=$(BUILD)/llm LLM_EMU_BINARY=$(EMU_BINARY) $(BUILD)/llm_tests
 
 lint: setup
@@ -316,4 +327,5 @@ help:
 	@sed -n '/^$$/q;s/^# \{0,1\}//p' Makefile
 
 -include $(patsubst %.o,%.d,$(wildcard $(OBJECTS) $(CUDA_OBJECTS) $(TEST_OBJECTS) $(GPU_TEST_OBJECTS) \
-  $(EMU_OBJECTS) $(EMU_TEST_OBJECTS) $(RACE_OBJECTS) $(FUZZ_TARGETS:=.o) $(TIMING).o))
+  $(EMU_OBJECTS) $(EMU_TEST_OBJECTS) $(MEASURE_OBJECTS) $(EMU_MEASURE_OBJECTS) $(RACE_OBJECTS) \
+  $(FUZZ_TARGETS:=.o) $(TIMING).o))
