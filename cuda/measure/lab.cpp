@@ -165,12 +165,12 @@ Times Lab::record(const Case& what, const std::function<std::vector<double>()>& 
 
 void Lab::write_row(const Case& what, const Times& times) {
   const double value = value_of(what, times.median_us);
-  fmt::print(csv_.get(), "{},{},{},{:.3f},{:.3f},{:.3f},{},{:.6g},{},{:.4g}\n", section_, what.name,
+  fmt::print(csv_.get(), "{},{},{},{:.3f},{:.3f},{:.3f},{},{:.6g},{},{:.6g}\n", section_, what.name,
              what.parameters, times.median_us, times.least_us, times.most_us, times.repetitions,
              what.amount, name_of(what.unit), value);
   // What was measured stays, whatever comes next.
   std::fflush(csv_.get());
-  fmt::print("{:<22} {:<48} {:>11.2f} us {:>10.4g} {}\n", what.name, what.parameters,
+  fmt::print("{:<22} {:<48} {:>11.2f} us {:>10.5g} {}\n", what.name, what.parameters,
              times.median_us, value, name_of(what.unit));
   std::fflush(stdout);
 }

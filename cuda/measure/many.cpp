@@ -36,7 +36,8 @@ void measure_prompt_products(Lab& lab, const char* model) {
   const ProductShape& gate_up = shapes[2];
   const ProductShape& head = shapes.back();
   const int64_t rows = prompt_lengths(lab.small()).back();
-  const int64_t weight_bytes = lab.copies(head.weight_bytes()) * head.weight_bytes();
+  const int64_t weight_bytes =
+      std::max(lab.copies(head.weight_bytes()) * head.weight_bytes(), gate_up.weight_bytes());
   const int64_t results = std::max<int64_t>(rows * gate_up.n, int64_t{kMaxSmallRows} * head.n);
   if (!lab.has_room(weight_bytes + 4 * results + 10 * rows * gate_up.k,
                     fmt::format("{} products", model))) {

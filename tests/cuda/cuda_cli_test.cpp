@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -101,26 +102,128 @@ TEST_CASE("cuda: the measuring commands work") {
   CHECK(contains(doctor.out, "Emulated GPU"));
 }
 
-TEST_CASE("cuda: gpu_check.sh goes through its steps, and notices a failure") {
-  const std::filesystem::path out = fresh_test_dir("gpu_check");
-  const char* binary = std::getenv("LLM_EMU_BINARY");
-  ::setenv("LLM", binary ? binary : "build/llm_emu", 1);
-  ::setenv("LLM_GPU_TESTS", std::filesystem::read_symlink("/proc/self/exe").c_str(), 1);
-  ::setenv("TOKENS", "4", 1);
-  ::setenv("REQUESTS", "2", 1);
-  ::setenv("REPEATS", "2", 1);
-  const auto gpu_check = [&](const std::string& steps) {
-    const std::string command = "scripts/gpu_check.sh " + out.string() + " " + steps;
-    return std::system((command + " >/dev/null 2>&1").c_str());
-  };
-  CHECK(gpu_check("device rows_test tokens batches repeats") == 0);
-  const std::string table = file_text(out / "checks.csv");
-  CHECK(contains(table, "rows_test,passed"));
-  CHECK(contains(table, "tokens,passed"));
-  CHECK(contains(table, "batches,passed"));
-  CHECK(gpu_check("no_such_test device") != 0);
-  CHECK(contains(file_text(out / "checks.csv"), "no_such_test,FAILED"));
-  CHECK(contains(file_text(out / "checks.csv"), "device,passed"));
+namespace {
+
+/// scripts/gpu_check.sh as a rehearsal, called from another folder.
+struct GpuCheck {
+  std::filesystem::path folder = std::filesystem::absolute(fresh_test_dir("gpu_check"));
+  std::string environment;
+  std::string output;
+  int exit_code = -1;
+
+  GpuCheck() {
+    namespace fs = std::filesystem;
+    const char* given = std::getenv("LLM_EMU_BINARY");
+    const fs::path binary = fs::absolute(given ? given : "build/llm_emu");
+    set("LLM", binary.string());
+    set("LLM_GPU_TESTS", fs::read_symlink("/proc/self/exe").string());
+    set("LLM_GPU_MEASURE", (binary.parent_path() / "llm_measure_emu").string());
+    // Of each file of tests the quickest; of those that have none, none.
+    set("TEST_CASES",
+        "cuda rows: embed,cuda small linear: nothing*,cuda gemm: nothing*,padding rows of*,"
+        "cuda cublaslt*,cuda sample: no rows*,cuda loop: a context*");
+    for (const char* small : {"SMALL=1", "TOKENS=4", "REQUESTS=2", "REPEATS=2", "GPU=h200"}) {
+      environment += std::string(" ") + small;
+    }
+  }
+
+  void set(const std::string& name, const std::string& value) {
+    environment += " " + name + "='" + value + "'";
+  }
+
+  void run(const std::string& arguments) {
+    const std::string script = std::filesystem::absolute("scripts/gpu_check.sh").string();
+    const std::filesystem::path log = folder / "output.txt";
+    const std::string command = "cd " + folder.string() + " && env" + environment + " " + script +
+                                " " + arguments + " >" + log.string() + " 2>&1";
+    exit_code = WEXITSTATUS(std::system(command.c_str()));
+    output = file_text(log);
+  }
+
+  std::string file(const std::string& name) const { return file_text(folder / "out" / name); }
+};
+
+/// What is to run on a GPU: all but the tests of the emulator, of errors that it makes up, and
+/// these.
+std::vector<std::string> gpu_test_files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/cuda")) {
+    const std::string name = entry.path().stem().string();
+    const bool other = name.starts_with("emu_") || name.starts_with("proof_") ||
+                       name == "cuda_errors_test" || name == "cuda_cli_test";
+    if (name.ends_with("_test") && entry.path().extension() == ".cpp" && !other) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("cuda: gpu_check.sh goes through all its steps") {
+  GpuCheck check;
+  check.run("out");
+  CHECK_MESSAGE(check.exit_code == 0, check.output);
+  const std::string table = check.file("checks.csv");
+  for (const std::string& step : gpu_test_files()) {
+    CAPTURE(step);
+    const bool is_slow = step == "cuda_model_test" || step == "cuda_engine_test";
+    CHECK(contains(table, "\n" + step + (is_slow ? ",skipped," : ",passed,")));
+  }
+  for (const std::string step :
+       {"device", "tokens", "batches", "repeats", "ceilings", "step", "gemv", "attention", "many",
+        "load", "bench", "bench_no_graphs", "bench_no_overlap", "bench_prefetch", "first_token"}) {
+    CAPTURE(step);
+    CHECK(contains(table, "\n" + step + ",passed,"));
+  }
+  CHECK(contains(table, "\nmemcheck,"));
+  // Each table has its last row, so that no part of a section is missing.
+  const std::string report = check.file("report.txt");
+  for (const std::string part :
+       {"\ncopy, GB/s", "\nread to registers", "\nread to shared", "\nblocks=4 overlap",
+        "\nqwen3-8b                  40", "\nqwen3-0.6b head", "\nheads=4/1 context=40 batch=3",
+        "\nqwen3-8b step", "\nqwen3-8b gate_up", "\nqwen3-8b prompt attention", "top-p 0.95",
+        "\npinned to device", "\nrecord a step", "\nprefetch ", "\nprocess start"}) {
+    CAPTURE(part);
+    CHECK(contains(report, part));
+  }
+  CHECK(contains(check.output, report));
+  CHECK(check.output.size() < 12 * 1024);
+  // Of a whole model, as `llm bench --estimate` has it.
+  CHECK(contains(check.file("predictions.csv"), "qwen3-8b,40,1,3924.0,3155.0,4300,2.2"));
+}
+
+TEST_CASE("cuda: gpu_check.sh notices failures, and goes on") {
+  GpuCheck check;
+  check.set("LLM_GPU_MEASURE", "/bin/false");
+  check.run("out ceilings device");
+  CHECK(check.exit_code == 1);
+  CHECK(contains(check.file("checks.csv"), "\nceilings,FAILED,"));
+  CHECK(contains(check.file("checks.csv"), "\ndevice,passed,"));
+  CHECK(contains(check.output, "gpu_check: FAILED (1 of 3 steps failed"));
+}
+
+TEST_CASE("cuda: gpu_check.sh refuses what can't be done") {
+  GpuCheck check;
+  check.run("--help");
+  CHECK(check.exit_code == 0);
+  CHECK(contains(check.output, "usage: scripts/gpu_check.sh OUT"));
+  CHECK(contains(check.output, "gemv attention many"));
+  check.run("");
+  CHECK(check.exit_code == 2);
+  CHECK(contains(check.output, "usage: scripts/gpu_check.sh OUT"));
+  check.run("out no_such_test");
+  CHECK(check.exit_code == 2);
+  CHECK(contains(check.output, "no step \"no_such_test\": there are device rows_test"));
+  const std::filesystem::path blind = check.folder / "blind";
+  std::ofstream(blind) << "#!/bin/sh\necho 'cuda      none: no driver'\n";
+  std::filesystem::permissions(blind, std::filesystem::perms::owner_all);
+  check.set("LLM", blind.string());
+  check.run("out");
+  CHECK(check.exit_code == 1);
+  CHECK(contains(check.output, "gpu_check: there is no GPU that"));
+  CHECK(contains(check.output, "none: no driver"));
+  CHECK(!std::filesystem::exists(check.folder / "out"));
 }
 
 }  // namespace llm
