@@ -46,7 +46,7 @@ int64_t scattered(int64_t i, int64_t count);
 
 class Lab {
  public:
-  /// Refuses (exit code 2) a file that can't be written. `small`: tiny shapes and two repetitions,
+  /// Refuses (exit code 2) a file that can't be written. `small`: tiny shapes and one repetition,
   /// to rehearse on the emulator; its numbers mean nothing.
   Lab(const std::string& csv_path, bool small);
   ~Lab();
@@ -87,7 +87,7 @@ class Lab {
   /// Once more for the first case of a section.
   Times record(const Case& what, const std::function<std::vector<double>()>& measure);
   void write_row(const Case& what, const Times& times);
-  int repetitions() const { return small_ ? 2 : 20; }
+  int repetitions() const { return small_ ? 1 : 20; }
   /// Between two events.
   double timed_us(const std::function<void()>& queue_all);
 

@@ -37,7 +37,7 @@ ModelConfig config_of(const std::string& name, bool small) {
   LLM_CHECK(found.has_value(), "no config {}", name);
   ModelConfig config = *found;
   if (!small) return config;
-  config.num_hidden_layers = 2;
+  config.num_hidden_layers = 1;
   config.hidden_size /= 32;
   config.intermediate_size /= 32;
   config.vocab_size = 512;
