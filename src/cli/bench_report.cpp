@@ -22,9 +22,15 @@ constexpr const char* kDefinitions[] = {
     "Stages: of one more repetition; prefill of all its steps, decode the mean of one.",
     "With a draft model the stages are those of both, and decode the mean of one pass of either.",
     "Between stages: the rest of a decode step, which is the scheduler and its bookkeeping.",
+};
+constexpr const char* kLimitDefinitions[] = {
     "Bandwidth: weights and cache read per decode step / its time, of the measured bandwidth.",
     "Peak: FLOP of the prefill / its time, of the measured multiply peak of the type in use.",
     "Limit: the larger of FLOP / peak and bytes / bandwidth; what is in the cache can beat it.",
+};
+constexpr const char* kGpuDefinitions[] = {
+    "Stages of a GPU are timed with the host waiting after each: together longer than a step.",
+    "A GPU's limits aren't measured here: llm bench --estimate --gpu NAME computes them.",
 };
 
 /// Of all requests of all repetitions.
@@ -299,10 +305,12 @@ std::string run_lines(const BenchReport& report) {
     text += fmt::format("between stages  {:.1f} us per decode step = {:.2f} %\n",
                         *step_overhead(report) * 1e6, *percent);
   }
-  text += fmt::format("memory          peak {:.1f} MiB, weights {:.1f} MiB, KV cache {:.1f} MiB\n",
-                      static_cast<double>(report.result.peak_bytes) / (1 << 20),
-                      static_cast<double>(report.weight_bytes) / (1 << 20),
-                      static_cast<double>(report.result.kv_bytes) / (1 << 20));
+  text +=
+      fmt::format("memory          {}peak {:.1f} MiB, weights {:.1f} MiB, KV cache {:.1f} MiB\n",
+                  report.info.hardware.empty() ? "" : "the host's ",
+                  static_cast<double>(report.result.peak_bytes) / (1 << 20),
+                  static_cast<double>(report.weight_bytes) / (1 << 20),
+                  static_cast<double>(report.result.kv_bytes) / (1 << 20));
   return text + stage_lines(report) + "\n";
 }
 
@@ -312,7 +320,12 @@ std::string bench_table(std::span<const BenchReport> reports) {
   const BenchReport& first = reports.front();
   std::string text = fmt::format("model           {}\n", first.model) + machine_lines(first);
   for (const BenchReport& report : reports) text += run_lines(report);
-  return text + fmt::format("{}\n", fmt::join(kDefinitions, "\n"));
+  text += fmt::format("{}\n", fmt::join(kDefinitions, "\n"));
+  if (first.limits) text += fmt::format("{}\n", fmt::join(kLimitDefinitions, "\n"));
+  if (!first.info.hardware.empty()) {
+    text += fmt::format("{}\n", fmt::join(kGpuDefinitions, "\n"));
+  }
+  return text;
 }
 
 std::string bench_json(std::span<const BenchReport> reports) {

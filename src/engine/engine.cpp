@@ -54,6 +54,14 @@ Engine::Engine(Decoder& decoder, const EngineOptions& options, std::unique_ptr<P
   }
 }
 
+Engine::~Engine() {
+  if (!ahead_) return;
+  try {
+    decoder_->backend().finish();
+  } catch (const Error&) {  // the device fails: nothing uses the cache any more
+  }
+}
+
 std::shared_ptr<const Sequence> Engine::add(Request request) {
   const int64_t prompt_length = static_cast<int64_t>(request.prompt_ids.size());
   const int64_t vocab_size = decoder_->config().vocab_size;

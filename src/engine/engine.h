@@ -33,6 +33,10 @@ class Engine {
   /// The decoder outlives the engine. The proposer, if any, is for scheduler.max_proposals > 0.
   Engine(Decoder& decoder, const EngineOptions& options,
          std::unique_ptr<Proposer> proposer = nullptr);
+  /// Waits for a step that nobody reads: it uses the cache.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
 
   /// Refuses (exit code 2) a prompt that is empty or longer than the context, ids outside of the
   /// vocabulary, sampling parameters out of range, and what would never fit into the cache.
