@@ -133,9 +133,12 @@ struct AttentionTile {
   int32_t split_size = 0;  // decode: tokens of one split, decode_split_size() of these rows
 };
 
+/// Positions below this have short splits.
+inline constexpr int kShortSplitsEnd = 1024;
+
 /// Tokens that one block of decode attention reads, by the row's own position only, so that the
 /// order of its sums depends on nothing else.
-constexpr int decode_split_size(int position) { return position < 1024 ? 64 : 256; }
+constexpr int decode_split_size(int position) { return position < kShortSplitsEnd ? 64 : 256; }
 
 /// Rows of one decode tile: they fill the 8 columns of a tensor-core product.
 constexpr int decode_tile_rows(int num_heads, int num_kv_heads) {

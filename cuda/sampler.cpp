@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backend/cuda.h"
 #include "base/error.h"
 #include "cuda/sample_rows.h"
 
@@ -11,7 +12,6 @@ namespace llm {
 namespace {
 
 constexpr int64_t kFewestRows = 256;  // that there is room for from the start
-constexpr int kRowsAtOnce = 64;       // in one launch: bounds the scratch memory
 
 template <typename T>
 void append(std::vector<std::byte>& packed, const std::vector<T>& values) {
@@ -77,12 +77,13 @@ void Sampler::sample(SampleTicket ticket, ConstTensor logits, std::span<const Sa
       reinterpret_cast<const DeviceSampleRow*>(arguments) + rows.size());
   args.input_ids = input_ids;
   args.width = static_cast<int>(slot.width);
-  args.scratch = scratch_.reserve(
-      static_cast<int64_t>(sample_scratch_bytes(kRowsAtOnce, args.width)), queue.stream, true);
-  for (size_t first = 0; first < rows.size(); first += kRowsAtOnce) {
+  args.scratch =
+      scratch_.reserve(static_cast<int64_t>(sample_scratch_bytes(kCudaSampledAtOnce, args.width)),
+                       queue.stream, true);
+  for (size_t first = 0; first < rows.size(); first += kCudaSampledAtOnce) {
     args.sampled = sampled_ + first;
     args.rows = reinterpret_cast<const DeviceSampleRow*>(arguments) + first;
-    args.num_rows = static_cast<int>(std::min<size_t>(kRowsAtOnce, rows.size() - first));
+    args.num_rows = static_cast<int>(std::min<size_t>(kCudaSampledAtOnce, rows.size() - first));
     launch_sample(args, queue);
     if (wants_logprobs) launch_logprobs(logprobs + first, args, queue);
   }

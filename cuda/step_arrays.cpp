@@ -68,7 +68,7 @@ int most_splits(const std::vector<AttentionTile>& tiles, const Batch& batch) {
 /// Of any row below so many tokens.
 int splits_below(int64_t tokens) {
   int most = 1;
-  for (const int64_t last : {std::min<int64_t>(tokens, 1024) - 1, tokens - 1}) {
+  for (const int64_t last : {std::min<int64_t>(tokens, kShortSplitsEnd) - 1, tokens - 1}) {
     const int position = static_cast<int>(last);
     most = std::max(most, position / decode_split_size(position) + 1);
   }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "counting_backend.h"
+#include "counting_requests.h"
 #include "engine/engine.h"
 
 namespace llm {
@@ -15,18 +16,6 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 using Answer = std::pair<Ids, FinishReason>;
-
-Request request(Ids prompt, int64_t max_tokens) {
-  Request r;
-  r.prompt_ids = std::move(prompt);
-  r.max_tokens = max_tokens;
-  r.num_ids = 100;
-  return r;
-}
-
-EngineOptions options(int64_t context, int64_t cache_tokens) {
-  return {.scheduler = {.context = context}, .num_cache_tokens = cache_tokens};
-}
 
 TEST_CASE("running ahead: the next step is asked for while the ids of the last one are unread") {
   CountingModel model(64);

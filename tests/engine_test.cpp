@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "counting_backend.h"
+#include "counting_requests.h"
 
 namespace llm {
 namespace {
@@ -25,18 +26,6 @@ Ids counting_up(int32_t first, int n) {
 }
 
 Ids to_vector(std::span<const int32_t> ids) { return {ids.begin(), ids.end()}; }
-
-Request request(Ids prompt, int64_t max_tokens) {
-  Request r;
-  r.prompt_ids = std::move(prompt);
-  r.max_tokens = max_tokens;
-  r.num_ids = 100;
-  return r;
-}
-
-EngineOptions options(int64_t context, int64_t cache_tokens) {
-  return {.scheduler = {.context = context}, .num_cache_tokens = cache_tokens};
-}
 
 void run_all(Engine& engine) {
   while (engine.has_work()) engine.step();

@@ -2,16 +2,13 @@
 #include "engine/estimate.h"
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "engine/gpu_sheet.h"
+#include "little_memory.h"
 #include "refusal.h"
 
 namespace llm {
@@ -154,25 +151,14 @@ TEST_CASE("estimate: a context beyond the model's is refused") {
 }
 
 TEST_CASE("estimate: weights and cache take no memory") {
-  const pid_t child = fork();
-  if (child == 0) {
-    std::ifstream statm("/proc/self/statm");
-    uint64_t pages = 0;
-    statm >> pages;
-    const rlim_t limit = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + 100'000'000;
-    const rlimit bound{limit, limit};
-    setrlimit(RLIMIT_AS, &bound);
-    int code = 1;
+  const int code = exit_code_within_100_mb([] {
     try {
-      code = estimate_of("qwen3-32b", 64, 40960).step.weight_bytes > 60e9 ? 0 : 2;
+      return estimate_of("qwen3-32b", 64, 40960).step.weight_bytes > 60e9 ? 0 : 2;
     } catch (const std::exception&) {  // no memory
+      return 1;
     }
-    _exit(code);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  });
+  CHECK(code == 0);
 }
 
 TEST_CASE("GPU sheets: every number has its source") {

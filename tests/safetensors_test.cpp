@@ -1,9 +1,6 @@
 #include "io/safetensors.h"
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <fstream>
@@ -13,6 +10,7 @@
 #include "checkpoint_maker.h"
 #include "io/json.h"
 #include "io/safetensors_writer.h"
+#include "little_memory.h"
 #include "test_data.h"
 
 using namespace llm;
@@ -64,30 +62,18 @@ std::string entry(const std::string& dtype, const std::string& shape, const std:
          "}}";
 }
 
-/// Runs in a child process that may take only 100 MB more memory than it has.
 bool opens_or_refuses_within_100_mb(const fs::path& path) {
-  const pid_t child = fork();
-  if (child == 0) {
-    std::ifstream statm("/proc/self/statm");
-    uint64_t pages = 0;
-    statm >> pages;
-    const rlim_t limit = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + 100'000'000;
-    const rlimit bound{limit, limit};
-    setrlimit(RLIMIT_AS, &bound);
-    int code = 3;
+  const int code = exit_code_within_100_mb([&] {
     try {
       SafetensorsFile::open(path);
-      code = 0;
+      return 0;
     } catch (const Error& e) {
-      code = e.code() == ExitCode::kRefused ? 2 : 4;
+      return e.code() == ExitCode::kRefused ? 2 : 4;
     } catch (...) {
-      code = 5;
+      return 5;
     }
-    _exit(code);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && (WEXITSTATUS(status) == 2 || WEXITSTATUS(status) == 0);
+  });
+  return code == 2 || code == 0;
 }
 
 }  // namespace

@@ -60,6 +60,9 @@ struct CudaTuning {
   bool prefetch = false;  // attention brings the next weights into L2
 };
 
+/// Rows that are sampled by one launch, each with a copy of its logits for penalties.
+inline constexpr int kCudaSampledAtOnce = 64;
+
 struct CudaOptions {
   int device = 0;  // index
   /// Every row through the same kernels, however a prompt is cut into chunks (design: "equal

@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 namespace llm {
+
 double log_sum_exp(std::span<const float> logits) {
   const double largest = largest_of(logits);
   double sum = 0;

@@ -37,18 +37,26 @@ struct BenchOptions {
   std::string format = "table";
 };
 
+/// "a,b": empty parts too.
+std::vector<std::string> comma_parts(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 /// "1,64"
 std::vector<int64_t> parse_batches(const std::string& text) {
   std::vector<int64_t> batches;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string part = text.substr(begin, end - begin);
+  for (const std::string& part : comma_parts(text)) {
     const std::optional<int64_t> batch = parse_integer(part);
     if (!batch || *batch < 1 || *batch > kMaxBatch) {
       refuse("--batch \"{}\": expected whole numbers from 1 to {}, such as 1,64", text, kMaxBatch);
     }
     batches.push_back(*batch);
-    begin = end + 1;
   }
   return batches;
 }
@@ -56,9 +64,7 @@ std::vector<int64_t> parse_batches(const std::string& text) {
 /// "no-graphs,prefetch"
 CudaTuning parse_tuning(const std::string& text) {
   CudaTuning tuning;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
+  for (const std::string& word : comma_parts(text)) {
     if (word == "no-graphs") {
       tuning.graphs = false;
     } else if (word == "no-overlap") {
@@ -68,7 +74,6 @@ CudaTuning parse_tuning(const std::string& text) {
     } else {
       refuse("--gpu-tuning \"{}\": expected some of no-graphs, no-overlap, prefetch", text);
     }
-    begin = end + 1;
   }
   return tuning;
 }

@@ -39,6 +39,12 @@ std::vector<SampleRow> rows_to_sample(const Schedule& schedule) {
   return rows;
 }
 
+bool wants_logprobs(const Schedule& schedule) {
+  return std::any_of(schedule.rows.begin(), schedule.rows.end(), [](const ScheduledRows& rows) {
+    return rows.samples && rows.sequence->request().num_logprobs.has_value();
+  });
+}
+
 }  // namespace
 
 Engine::Engine(Decoder& decoder, const EngineOptions& options, std::unique_ptr<Proposer> proposer)
@@ -135,7 +141,8 @@ void Engine::deliver_prompt_logits(const Schedule& schedule, ConstTensor logits)
 std::vector<std::vector<int32_t>> Engine::next_ids(const Running& step) const {
   Backend& backend = decoder_->backend();
   const std::span<const SampledId> sampled = backend.sampled(step.ticket);
-  const std::span<const GeneratedLogprobs> logprobs = backend.logprobs(step.ticket);
+  std::span<const GeneratedLogprobs> logprobs;
+  if (wants_logprobs(*step.schedule)) logprobs = backend.logprobs(step.ticket);
   std::vector<std::vector<int32_t>> all(step.schedule->rows.size());
   int64_t row = 0;   // of the logits
   size_t first = 0;  // of the sequence's rows in `sampled`

@@ -88,8 +88,7 @@ int64_t step_bytes(const ModelConfig& c, const StepSize& step) {
   constexpr int64_t kWorkspaces = int64_t{128} << 20;
   const int64_t floats = c.hidden_size + c.q_size() + 2 * c.kv_size() + 2 * c.intermediate_size;
   const int64_t halves = 2 * c.q_size() + c.hidden_size + 2 * c.intermediate_size;
-  // What is sampled at once has a copy with penalties.
-  const int64_t logits = step.logits + std::min<int64_t>(step.logits, 64);
+  const int64_t logits = step.logits + std::min<int64_t>(step.logits, kCudaSampledAtOnce);
   return step.rows * (4 * floats + 2 * halves) + logits * 4 * c.vocab_size + kWorkspaces;
 }
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ptx_memory import Array
@@ -76,16 +78,21 @@ def _shuffle(mode: str) -> Builder:
     return build
 
 
-def _vote_all(machine: Machine, ins: Instruction) -> Step:
-    out = machine.target(ins.operands[0], "pred")
-    values = machine.source(ins.operands[1], "pred")
-    members = _FullMask(machine, ins.operands[2])
+def _reduction(kind: str, reduce: Callable[..., Array]) -> Callable[[Machine, Instruction], Step]:
+    """All lanes get what `reduce` makes of their values."""
 
-    def run(group: Group) -> None:
-        members.check(group)
-        _write(out, group, _per_warp(values, group).all(1, keepdims=True))
+    def build(machine: Machine, ins: Instruction) -> Step:
+        out = machine.target(ins.operands[0], kind)
+        values = machine.source(ins.operands[1], kind)
+        members = _FullMask(machine, ins.operands[2])
 
-    return run
+        def run(group: Group) -> None:
+            members.check(group)
+            _write(out, group, reduce(_per_warp(values, group), axis=1, keepdims=True))
+
+        return run
+
+    return build
 
 
 def _ballot(machine: Machine, ins: Instruction) -> Step:
@@ -99,18 +106,6 @@ def _ballot(machine: Machine, ins: Instruction) -> Step:
         members.check(group)
         votes = np.where(_per_warp(values, group), bits, np.uint32(0))
         _write(out, group, np.bitwise_or.reduce(votes, axis=1, keepdims=True))
-
-    return run
-
-
-def _reduce_max(machine: Machine, ins: Instruction) -> Step:
-    out = machine.target(ins.operands[0], "s32")
-    values = machine.source(ins.operands[1], "s32")
-    members = _FullMask(machine, ins.operands[2])
-
-    def run(group: Group) -> None:
-        members.check(group)
-        _write(out, group, _per_warp(values, group).max(1, keepdims=True))
 
     return run
 
@@ -206,9 +201,9 @@ OPS: dict[str, Builder] = {
     "shfl.sync.bfly.b32": _shuffle("bfly"),
     "shfl.sync.down.b32": _shuffle("down"),
     "shfl.sync.idx.b32": _shuffle("idx"),
-    "vote.sync.all.pred": _vote_all,
+    "vote.sync.all.pred": _reduction("pred", np.all),
     "vote.sync.ballot.b32": _ballot,
-    "redux.sync.max.s32": _reduce_max,
+    "redux.sync.max.s32": _reduction("s32", np.max),
     "bar.warp.sync": _warp_barrier,
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16": _ldmatrix_x4(False),
     "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16": _ldmatrix_x4(True),
