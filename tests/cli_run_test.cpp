@@ -74,6 +74,16 @@ ScriptOptions stops_at(int32_t eos) {
   return options;
 }
 
+TEST_CASE("run: a machine without a GPU hears of none unless it asks") {
+  const LlmResult plain = run_llm({"run", "-m", "tiny", "-n", "1", "hi"});
+  CHECK(plain.exit_code == 0);
+  CHECK_MESSAGE(!contains(plain.err, "no NVIDIA driver"), plain.err);
+  const LlmResult verbose = run_llm({"run", "-m", "tiny", "-v", "-n", "1", "hi"});
+  const bool says_where =
+      contains(verbose.err, "computing on the CPU") || contains(verbose.err, "cuda:");
+  CHECK_MESSAGE(says_where, verbose.err);
+}
+
 TEST_CASE("run: logits and the greedy continuation are the reference's") {
   LLM_SKIP_WITHOUT_DATA("run-fixtures");
   for (const char* name : {"qwen3-bf16-tied", "qwen2-bf16", "llama-bf16"}) {

@@ -164,7 +164,7 @@ std::optional<CudaDevice> fitting_gpu(const ModelFiles& files, const Log& log) {
   CudaSystem system = find_cuda();
   if (system.devices.empty()) {
     const std::string why = fmt::format("computing on the CPU: {}", system.problem);
-    system.driver.empty() ? log.info("{}", why) : log.warn("{}", why);
+    system.driver.empty() ? log.detail("{}", why) : log.warn("{}", why);
   }
   for (CudaDevice& device : system.devices) {
     open_cuda_device(device);
@@ -253,7 +253,7 @@ void settle_device(DeviceChoice& choice, const ModelFiles& files, const Log& log
   if (choice.device == Device::kAuto) {
     std::optional<CudaDevice> gpu;
     if (asks_for_f32(choice)) {
-      log.info("computing on the CPU, where float32 is");
+      log.detail("computing on the CPU, where float32 is");
     } else {
       gpu = fitting_gpu(files, log);
     }

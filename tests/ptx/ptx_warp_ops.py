@@ -7,9 +7,8 @@ g = l / 4 and t = l % 4; a register holds two 16-bit elements, the lower index i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -78,7 +77,7 @@ def _shuffle(mode: str) -> Builder:
     return build
 
 
-def _reduction(kind: str, reduce: Callable[..., Array]) -> Callable[[Machine, Instruction], Step]:
+def _reduction(kind: str, reduce: Callable[..., Array]) -> Builder:
     """All lanes get what `reduce` makes of their values."""
 
     def build(machine: Machine, ins: Instruction) -> Step:
