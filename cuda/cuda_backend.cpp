@@ -72,7 +72,7 @@ KvType kv_type_of(DType dtype) {
 
 LinearWeights weights_of(const Linear& linear) {
   const LinearPart& first = linear.parts[0];
-  return {reinterpret_cast<const bf16*>(first.weight.data), first.bias,
+  return {reinterpret_cast<const bf16*>(first.weight.plain().data), first.bias,
           static_cast<int>(linear.n()), static_cast<int>(linear.k)};
 }
 
@@ -151,9 +151,10 @@ class CudaBackend : public Backend {
   bool copies_weights() const override { return true; }
 
   void place(Embedding& table) override {
-    std::byte* to = new_weights(table.weight.shape.num_elements() * 2);
-    upload().bf16(to, table.weight);
-    table.weight = {to, DType::kBF16, table.weight.shape};
+    const ConstTensor host = table.weight.plain();
+    std::byte* to = new_weights(host.shape.num_elements() * 2);
+    upload().bf16(to, host);
+    table.weight = ConstTensor{to, DType::kBF16, host.shape};
   }
 
   void place(Norm& norm) override {
@@ -168,8 +169,9 @@ class CudaBackend : public Backend {
     place_bias(linear);
     std::byte* to = new_weights(linear.n() * linear.k * 2);
     for (LinearPart& part : linear.parts) {
-      upload().bf16(to, part.weight);
-      part.weight = {to, DType::kBF16, part.weight.shape};
+      const ConstTensor host = part.weight.plain();
+      upload().bf16(to, host);
+      part.weight = ConstTensor{to, DType::kBF16, host.shape};
       to += part.weight.bytes();
     }
   }
@@ -203,9 +205,9 @@ class CudaBackend : public Backend {
 
   void do_embed(Tensor hidden, const Embedding& table, const Batch&) override {
     if (replays_) return;
-    launch_embed(hidden.as<float>(), as_bf16(table.weight),
+    launch_embed(hidden.as<float>(), as_bf16(table.weight.plain()),
                  {arrays_->input_ids, sampler_->sampled(), arrays_->known_ids},
-                 static_cast<int>(arrays_->shape.rows), static_cast<int>(table.weight.shape[1]),
+                 static_cast<int>(arrays_->shape.rows), static_cast<int>(table.weight.cols()),
                  queue());
   }
 

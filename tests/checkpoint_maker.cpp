@@ -18,21 +18,24 @@ namespace llm {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* kEmbedName = "model.embed_tokens.weight";
+constexpr const char* kHeadName = "lm_head.weight";
+
 /// Collects every tensor that the decoder asks for, filled and rounded.
 class CollectingSource : public WeightSource {
  public:
   CollectingSource(const FillTensor& fill, DType dtype) : fill_(fill), dtype_(dtype) {}
 
-  ConstTensor matrix(const std::string& name, int64_t rows, int64_t cols) override {
-    return add(name, Shape{rows, cols}, cols);
+  Matrix matrix(const std::string& module, int64_t rows, int64_t cols) override {
+    return {add(module + ".weight", Shape{rows, cols}, cols), nullptr};
   }
   const float* vector(const std::string& name, int64_t size) override {
     add(name, Shape{size}, size);
     return nullptr;
   }
   Embeddings embeddings(int64_t vocab_size, int64_t hidden_size, bool tied) override {
-    const ConstTensor table = matrix(kEmbedName, vocab_size, hidden_size);
-    return {table, tied ? table : matrix(kHeadName, vocab_size, hidden_size)};
+    const Matrix table = matrix(kEmbedModule, vocab_size, hidden_size);
+    return {table, tied ? table : matrix(kHeadModule, vocab_size, hidden_size), tied};
   }
 
   std::vector<NamedTensor>& tensors() { return tensors_; }

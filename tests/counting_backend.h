@@ -112,7 +112,7 @@ class CountingModel {
                        int64_t k) {
     Linear result{name, {}, k};
     for (const auto& [part, rows] : parts) {
-      result.parts.push_back({part, {nullptr, DType::kBF16, {rows, k}}});
+      result.parts.push_back({part, ConstTensor{nullptr, DType::kBF16, {rows, k}}, nullptr, nullptr});
     }
     return result;
   }
@@ -126,7 +126,7 @@ class CountingModel {
     layer.gate_up_proj = linear("gate_up_proj", {{"gate_proj", 8}, {"up_proj", 8}}, 4);
     layer.down_proj = linear("down_proj", {{"down_proj", 4}}, 8);
     DecoderWeights weights;
-    weights.embed_tokens.weight = {nullptr, DType::kBF16, {vocab_size, 4}};
+    weights.embed_tokens.weight = ConstTensor{nullptr, DType::kBF16, {vocab_size, 4}};
     weights.layers = {layer};
     weights.norm = {"norm", nullptr, 4};
     weights.lm_head = linear("lm_head", {{"lm_head", vocab_size}}, 4);

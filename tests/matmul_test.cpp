@@ -53,8 +53,8 @@ class GuardedBytes {
 };
 
 /// One weight, its bytes (at any alignment: `spare` more lie behind it) and its exact values.
-struct Weight {
-  Weight(Rng& rng, DType dtype, int64_t n, int64_t k, bool with_bias, int64_t spare = 0)
+struct TestWeight {
+  TestWeight(Rng& rng, DType dtype, int64_t n, int64_t k, bool with_bias, int64_t spare = 0)
       : bytes(n * k * bits_of(dtype) / 8 + spare), values(random_floats(rng, n * k)) {
     for (size_t i = 0; i < values.size(); ++i) {
       std::byte* to = bytes.data() + static_cast<int64_t>(i) * bits_of(dtype) / 8;
@@ -71,7 +71,8 @@ struct Weight {
       }
     }
     if (with_bias) bias = random_floats(rng, n);
-    part = {"w", {bytes.data(), dtype, {n, k}}, with_bias ? bias.data() : nullptr};
+    part = {"w", ConstTensor{bytes.data(), dtype, {n, k}}, with_bias ? bias.data() : nullptr,
+            nullptr};
   }
   GuardedBytes bytes;
   std::vector<float> values;
@@ -80,11 +81,11 @@ struct Weight {
 };
 
 struct Layer {
-  std::vector<std::unique_ptr<Weight>> weights;
+  std::vector<std::unique_ptr<TestWeight>> weights;
   Linear linear;
 
   void add(Rng& rng, DType dtype, int64_t n, int64_t k, bool bias, int64_t spare = 0) {
-    weights.push_back(std::make_unique<Weight>(rng, dtype, n, k, bias, spare));
+    weights.push_back(std::make_unique<TestWeight>(rng, dtype, n, k, bias, spare));
     linear.parts.push_back(weights.back()->part);
     linear.k = k;
   }
@@ -119,7 +120,7 @@ struct Sum {
   double magnitude = 0;
 };
 
-Sum reference(const Weight& w, int64_t row, const float* x, int64_t k, ActDType act) {
+Sum reference(const TestWeight& w, int64_t row, const float* x, int64_t k, ActDType act) {
   Sum sum;
   for (int64_t i = 0; i < k; ++i) {
     const double value = act == ActDType::kBF16 ? to_float(to_bf16(x[i])) : x[i];
@@ -241,8 +242,8 @@ TEST_CASE("matmul: an output has the same bits wherever its row stands") {
       const std::vector<float> all = product(1, isa, x, m, layer.linear, ActDType::kBF16);
       for (const int64_t row : {0, 15, 16, 47, 60}) {
         Linear one = layer.linear;
-        one.parts[0].weight.data += row * kK * 2;
-        one.parts[0].weight.shape = {1, kK};
+        const std::byte* data = layer.linear.parts[0].weight.plain().data + row * kK * 2;
+        one.parts[0].weight = ConstTensor{data, DType::kBF16, {1, kK}};
         const std::vector<float> y = product(1, isa, x, m, one, ActDType::kBF16);
         for (int64_t i = 0; i < m; ++i) CHECK(same_bits(&y[i], &all[i * kN + row], 1));
       }
@@ -304,7 +305,7 @@ TEST_CASE("matmul: AVX2 and AVX-512 have one float path") {
     std::vector<float> expected(kM * kN);
     for (int64_t i = 0; i < kM; ++i) {
       for (int64_t j = 0; j < kN; ++j) {
-        const Weight& w = *layer.weights[0];
+        const TestWeight& w = *layer.weights[0];
         float acc = 0.0f;
         for (int64_t p = 0; p < kK; ++p) {
           acc = std::fma(w.values[static_cast<size_t>(j * kK + p)], x[i * kK + p], acc);
@@ -450,7 +451,9 @@ TEST_CASE("matmul: shapes that don't fit are our own bug, and said to be") {
   packed.pack(pool, kernels, x.data(), 1, 8, ActDType::kF32);
   CHECK_THROWS_AS(matmul(pool, kernels, y.data(), 4, packed, layer.linear, Epilogue::kSiluMul),
                   std::logic_error);
-  layer.linear.parts[0].weight.dtype = DType::kI8;
+  ConstTensor other = layer.linear.parts[0].weight.plain();
+  other.dtype = DType::kI8;
+  layer.linear.parts[0].weight = other;
   CHECK_THROWS_AS(matmul(pool, kernels, y.data(), 4, packed, layer.linear, Epilogue::kStore),
                   std::logic_error);
 }

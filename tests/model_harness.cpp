@@ -18,7 +18,7 @@ RunningModel::RunningModel(const std::filesystem::path& model_dir, const Options
   const ModelConfig config = load_model_config(model_dir);
   auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(model_dir));
   DecoderWeights weights = load_weights(config, checkpoint, Log(Verbosity::kQuiet));
-  place_weights(weights, *backend_);
+  place_weights(weights, *backend_, pool_);
   decoder_ = std::make_unique<Decoder>(config, std::move(weights), *backend_, options.capacity);
   const int64_t blocks = (options.capacity + kKvBlockSize - 1) / kKvBlockSize;
   cache_ = std::make_unique<KvCache>(decoder_->make_cache(blocks, options.kv_dtype));

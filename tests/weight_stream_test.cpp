@@ -57,7 +57,7 @@ TEST_CASE("a step of 16 rows streams as many weights as a step of 1") {
       linear.k = kInputs;
       linear.parts.resize(1);
       linear.parts[0].name = "weight";
-      linear.parts[0].weight = weights.tensor(dtype, {kOutputs, kInputs});
+      linear.parts[0].weight = ConstTensor(weights.tensor(dtype, {kOutputs, kInputs}));
       for (const int64_t m : {1, 2, 5, 16, 40, 64}) {
         CAPTURE(name_of(isa));
         CAPTURE(name_of(dtype));

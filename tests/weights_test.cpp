@@ -99,23 +99,23 @@ TEST_CASE("weights: every tensor in its slot, weights as views into the file (L1
   REQUIRE(w.layers.size() == 2);
   const DecoderLayer& layer = w.layers[1];
   REQUIRE(layer.qkv_proj.parts.size() == 3);
-  CHECK(layer.qkv_proj.parts[0].weight.shape == Shape{128, 64});
-  CHECK(layer.qkv_proj.parts[1].weight.shape == Shape{64, 64});
+  CHECK(layer.qkv_proj.parts[0].weight.plain().shape == Shape{128, 64});
+  CHECK(layer.qkv_proj.parts[1].weight.plain().shape == Shape{64, 64});
   CHECK(layer.qkv_proj.n() == 256);
-  CHECK(layer.o_proj.parts[0].weight.shape == Shape{64, 128});
+  CHECK(layer.o_proj.parts[0].weight.plain().shape == Shape{64, 128});
   CHECK(layer.gate_up_proj.n() == 192);
   CHECK(layer.down_proj.k == 96);
   const std::string prefix = "model.layers.1.";
   const auto at = [&](const std::string& name) { return checkpoint->tensor(prefix + name).data; };
-  CHECK(layer.qkv_proj.parts[0].weight.data == at("self_attn.q_proj.weight"));
-  CHECK(layer.qkv_proj.parts[1].weight.data == at("self_attn.k_proj.weight"));
-  CHECK(layer.qkv_proj.parts[2].weight.data == at("self_attn.v_proj.weight"));
-  CHECK(layer.o_proj.parts[0].weight.data == at("self_attn.o_proj.weight"));
-  CHECK(layer.gate_up_proj.parts[0].weight.data == at("mlp.gate_proj.weight"));
-  CHECK(layer.gate_up_proj.parts[1].weight.data == at("mlp.up_proj.weight"));
-  CHECK(layer.down_proj.parts[0].weight.data == at("mlp.down_proj.weight"));
-  CHECK(w.embed_tokens.weight.data == checkpoint->tensor("model.embed_tokens.weight").data);
-  CHECK(w.lm_head.parts[0].weight.data == w.embed_tokens.weight.data);
+  CHECK(layer.qkv_proj.parts[0].weight.plain().data == at("self_attn.q_proj.weight"));
+  CHECK(layer.qkv_proj.parts[1].weight.plain().data == at("self_attn.k_proj.weight"));
+  CHECK(layer.qkv_proj.parts[2].weight.plain().data == at("self_attn.v_proj.weight"));
+  CHECK(layer.o_proj.parts[0].weight.plain().data == at("self_attn.o_proj.weight"));
+  CHECK(layer.gate_up_proj.parts[0].weight.plain().data == at("mlp.gate_proj.weight"));
+  CHECK(layer.gate_up_proj.parts[1].weight.plain().data == at("mlp.up_proj.weight"));
+  CHECK(layer.down_proj.parts[0].weight.plain().data == at("mlp.down_proj.weight"));
+  CHECK(w.embed_tokens.weight.plain().data == checkpoint->tensor("model.embed_tokens.weight").data);
+  CHECK(w.lm_head.parts[0].weight.plain().data == w.embed_tokens.weight.plain().data);
 
   // Norms are widened: each BF16 value of the file as float32.
   const auto check_norm = [&](const Norm& norm, const std::string& name, int64_t size) {
@@ -161,23 +161,24 @@ TEST_CASE("weights: tied heads may be absent, equal, different, or alone (L10)")
   const fs::path copy = small_random2("weights-copy", with_copy);
   const DecoderWeights without = load(small_random2("weights-no-head"));
   const DecoderWeights with = load(copy);
-  CHECK(with.lm_head.parts[0].weight.data == with.embed_tokens.weight.data);
+  CHECK(with.lm_head.parts[0].weight.plain().data == with.embed_tokens.weight.plain().data);
   CHECK(with.bytes == without.bytes);
-  CHECK(same_bytes(with.lm_head.parts[0].weight, without.lm_head.parts[0].weight));
+  CHECK(same_bytes(with.lm_head.parts[0].weight.plain(), without.lm_head.parts[0].weight.plain()));
   CHECK(warnings(copy) == "");
 
   edit(copy, [](std::vector<NamedTensor>& tensors) {
     find(tensors, "lm_head.weight").tensor.data += 2;  // shifted by one value
   });
-  CHECK(load(copy).lm_head.parts[0].weight.data != load(copy).embed_tokens.weight.data);
+  CHECK(load(copy).lm_head.parts[0].weight.plain().data !=
+        load(copy).embed_tokens.weight.plain().data);
   check_contains(warnings(copy), "differs: the stored head is used");
 
   edit(copy, [](std::vector<NamedTensor>& tensors) {
     tensors.erase(tensors.begin() + (&find(tensors, "model.embed_tokens.weight") - &tensors[0]));
   });
   const DecoderWeights alone = load(copy);
-  CHECK(alone.embed_tokens.weight.data == alone.lm_head.parts[0].weight.data);
-  CHECK(alone.embed_tokens.weight.shape == Shape{320, 64});
+  CHECK(alone.embed_tokens.weight.plain().data == alone.lm_head.parts[0].weight.plain().data);
+  CHECK(alone.embed_tokens.weight.plain().shape == Shape{320, 64});
 }
 
 TEST_CASE("weights: an untied head is needed and used") {
@@ -185,7 +186,7 @@ TEST_CASE("weights: an untied head is needed and used") {
   options.tie_word_embeddings = false;
   const fs::path dir = small_random2("weights-untied", options);
   const DecoderWeights w = load(dir);
-  CHECK(!same_bytes(w.lm_head.parts[0].weight, w.embed_tokens.weight));
+  CHECK(!same_bytes(w.lm_head.parts[0].weight.plain(), w.embed_tokens.weight.plain()));
   edit(dir, [](std::vector<NamedTensor>& tensors) {
     tensors.erase(tensors.begin() + (&find(tensors, "lm_head.weight") - &tensors[0]));
   });
@@ -228,7 +229,7 @@ TEST_CASE("weights: F16 and F32 files load, unaligned norms too") {
     };
     write_checkpoint(dir, random2_config({.vocab_size = 320}), fill, {}, dtype);
     const DecoderWeights w = load(dir);
-    CHECK(w.lm_head.parts[0].weight.dtype == dtype);
+    CHECK(w.lm_head.parts[0].weight.plain().dtype == dtype);
     for (int64_t i = 0; i < 64; ++i) CHECK(w.norm.weight[i] == 0.25f * static_cast<float>(i % 7));
   }
 }
@@ -304,12 +305,14 @@ TEST_CASE("random weights: the same for any number of threads, other for another
   const auto parts_c = all_parts(c);
   REQUIRE(parts_a.size() == 15);
   for (size_t i = 0; i < parts_a.size(); ++i) {
-    CHECK(same_bytes(parts_a[i]->weight, parts_b[i]->weight));
-    CHECK(!same_bytes(parts_a[i]->weight, parts_c[i]->weight));
+    CHECK(same_bytes(parts_a[i]->weight.plain(), parts_b[i]->weight.plain()));
+    CHECK(!same_bytes(parts_a[i]->weight.plain(), parts_c[i]->weight.plain()));
   }
   // No two matrices of one shape are alike.
-  CHECK(!same_bytes(a.layers[0].o_proj.parts[0].weight, a.layers[1].o_proj.parts[0].weight));
-  CHECK(!same_bytes(a.layers[0].qkv_proj.parts[1].weight, a.layers[0].qkv_proj.parts[2].weight));
+  CHECK(!same_bytes(a.layers[0].o_proj.parts[0].weight.plain(),
+                    a.layers[1].o_proj.parts[0].weight.plain()));
+  CHECK(!same_bytes(a.layers[0].qkv_proj.parts[1].weight.plain(),
+                    a.layers[0].qkv_proj.parts[2].weight.plain()));
   CHECK(a.bytes == 2 * config.num_parameters());
   CHECK(a.norm.weight[63] == 1.0f);
 }
@@ -318,7 +321,7 @@ TEST_CASE("random weights: mean 0, deviation 0.02, neighbours independent") {
   ModelConfig config = random2_config({.vocab_size = 20000});
   ThreadPool pool(2);
   const DecoderWeights w = random_weights(config, 1, pool);
-  const ConstTensor table = w.embed_tokens.weight;
+  const ConstTensor table = w.embed_tokens.weight.plain();
   const BF16* values = table.as<BF16>();
   const int64_t n = table.shape.num_elements();
   double sum = 0;
@@ -353,7 +356,7 @@ TEST_CASE("random weights: biases and an untied head where the config has them")
   CHECK(w.layers[0].qkv_proj.parts[2].bias[5] != 0.0f);
   CHECK(w.layers[0].o_proj.parts[0].bias == nullptr);
   CHECK(!w.layers[0].q_norm);
-  CHECK(w.lm_head.parts[0].weight.data != w.embed_tokens.weight.data);
+  CHECK(w.lm_head.parts[0].weight.plain().data != w.embed_tokens.weight.plain().data);
 }
 
 TEST_CASE("shape weights: shapes of any size without memory") {
@@ -363,7 +366,7 @@ TEST_CASE("shape weights: shapes of any size without memory") {
   CHECK(w.layers[63].qkv_proj.n() == 10240);
   CHECK(w.layers[63].down_proj.k == 25600);
   CHECK(w.lm_head.n() == 151936);
-  CHECK(w.embed_tokens.weight.data == nullptr);
+  CHECK(w.embed_tokens.weight.plain().data == nullptr);
   CHECK(w.norm.weight == nullptr);
   CHECK(w.bytes == 2 * config.num_parameters());
 }
@@ -373,8 +376,8 @@ TEST_CASE("script: the head maps each token's embedding to the next token") {
   const std::vector<int32_t> chain = {97, 174, 319};
   write_script(dir, chain, {.vocab_size = 320});
   const DecoderWeights w = load(dir);
-  const BF16* table = w.embed_tokens.weight.as<BF16>();
-  const BF16* head = w.lm_head.parts[0].weight.as<BF16>();
+  const BF16* table = w.embed_tokens.weight.plain().as<BF16>();
+  const BF16* head = w.lm_head.parts[0].weight.plain().as<BF16>();
   const auto logit = [&](int32_t from, int32_t to) {
     float sum = 0;
     for (int64_t i = 0; i < 64; ++i) {
@@ -389,7 +392,7 @@ TEST_CASE("script: the head maps each token's embedding to the next token") {
   }
   for (const DecoderLayer& layer : w.layers) {
     for (const Linear* linear : {&layer.o_proj, &layer.down_proj}) {
-      const ConstTensor weight = linear->parts[0].weight;
+      const ConstTensor weight = linear->parts[0].weight.plain();
       for (int64_t i = 0; i < weight.bytes(); ++i) REQUIRE(weight.data[i] == std::byte{0});
     }
   }

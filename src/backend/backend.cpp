@@ -131,15 +131,15 @@ void Backend::begin_step(const Batch& batch, const AttentionParams& params, cons
 
 void Backend::embed(Tensor hidden, const Embedding& table, const Batch& batch) {
   const int64_t tokens = batch.num_tokens();
-  const int64_t width = table.weight.shape[1];
+  const int64_t width = table.weight.cols();
   expect_shape("embed", "hidden", hidden, {tokens, width});
   for (int32_t id : batch.input_ids) {
-    LLM_CHECK(id < 0 ? runs_ahead() && ~id < num_sampled_ : id < table.weight.shape[0],
-              "embed: id {} of {}", id, table.weight.shape[0]);
+    LLM_CHECK(id < 0 ? runs_ahead() && ~id < num_sampled_ : id < table.weight.rows(),
+              "embed: id {} of {}", id, table.weight.rows());
   }
   const auto stage = [&] {
     Stage s = make_stage("embed_tokens", batch, -1);
-    s.weight_bytes = static_cast<double>(tokens * width) * bits_of(table.weight.dtype) / 8;
+    s.weight_bytes = static_cast<double>(tokens * table.weight.row_bytes());
     s.activation_bytes = bytes_f32(tokens, width);
     s.modules.push_back({"embed_tokens", {tokens}, {tokens, width}});
     return s;

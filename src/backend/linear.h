@@ -5,18 +5,53 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/tensor.h"
+#include "quant/packed_matrix.h"
 
 namespace llm {
 
-/// Some rows of a matrix product's weight, as one tensor of the checkpoint holds them.
+struct StoredMatrix;
+
+/// A matrix of weights [rows, cols]: elements as a plain tensor holds them, or packed codes.
+class Weight {
+ public:
+  Weight() = default;
+  /// Row-major; F32, F16 or BF16; maybe unaligned.
+  Weight(const ConstTensor& plain) : value_(plain) {}
+  Weight(const PackedMatrix& packed) : value_(packed) {}
+
+  bool is_packed() const { return std::holds_alternative<PackedMatrix>(value_); }
+  const ConstTensor& plain() const { return std::get<ConstTensor>(value_); }
+  const PackedMatrix& packed() const { return std::get<PackedMatrix>(value_); }
+
+  int64_t rows() const { return is_packed() ? packed().shape.n : plain().shape[0]; }
+  int64_t cols() const { return is_packed() ? packed().shape.k : plain().shape[1]; }
+  int64_t bytes() const { return is_packed() ? packed().shape.bytes() : plain().bytes(); }
+  /// Bytes that a look-up of one row reads.
+  int64_t row_bytes() const { return bytes() / rows(); }
+  /// Whether the two are one and the same matrix in memory.
+  bool is_same_memory(const Weight& other) const { return memory() == other.memory(); }
+
+ private:
+  const void* memory() const {
+    return is_packed() ? static_cast<const void*>(packed().codes) : plain().data;
+  }
+
+  std::variant<ConstTensor, PackedMatrix> value_;
+};
+
+/// Some rows of a matrix product's weight, as one module of the checkpoint holds them.
 struct LinearPart {
   std::string name;             // module name: "q_proj"
-  ConstTensor weight;           // [n, k] row-major; F32, F16 or BF16; maybe unaligned
+  Weight weight;                // [n, k]
   const float* bias = nullptr;  // [n] or none
-  int64_t rows() const { return weight.shape[0]; }
+  /// What the weight is to be packed from, until place_weights() has done so.
+  std::shared_ptr<const StoredMatrix> stored;
+
+  int64_t rows() const { return weight.rows(); }
 };
 
 /// y[m, n] = x[m, k] W[n, k]^T + bias. Modules that share their input are parts of one Linear
@@ -48,7 +83,8 @@ struct Norm {
 
 /// Token embedding table.
 struct Embedding {
-  ConstTensor weight;  // [vocab_size, hidden_size]; F32, F16 or BF16; maybe unaligned
+  Weight weight;                               // [vocab_size, hidden_size]
+  std::shared_ptr<const StoredMatrix> stored;  // as in LinearPart
 };
 
 }  // namespace llm

@@ -202,9 +202,10 @@ DecoderWeights weights_for(const ModelFiles& files, const ModelChoice& choice, D
   return load_weights(files.config, std::move(checkpoint), log);
 }
 
-void place_with_progress(DecoderWeights& weights, Backend& backend, const Log& log) {
+void place_with_progress(DecoderWeights& weights, Backend& backend, ThreadPool& pool,
+                         const Log& log) {
   ProgressLine line(log.verbosity() != Verbosity::kQuiet);
-  place_weights(weights, backend, [&](int64_t bytes) {
+  place_weights(weights, backend, pool, [&](int64_t bytes) {
     line.show(fmt::format("loading {} of {}", size_text(bytes), size_text(weights.bytes)));
   });
 }
@@ -329,7 +330,7 @@ LoadedModel::LoadedModel(const ModelFiles& files, const ModelChoice& choice,
   pool_ = std::make_unique<ThreadPool>(device_ == Device::kShape ? 1 : static_cast<int>(threads));
   backend_ = make_backend(*pool_, device);
   DecoderWeights weights = weights_for(files, choice, device_, weights_seed, *pool_, log);
-  place_with_progress(weights, *backend_, log);
+  place_with_progress(weights, *backend_, *pool_, log);
   decoder_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
 }
 
@@ -345,7 +346,7 @@ Decoder& LoadedModel::load_draft(const std::string& name, const ModelFiles& targ
            files.config.max_position_embeddings);
   }
   DecoderWeights weights = weights_for(files, choice, device_, 0, *pool_, log);
-  place_with_progress(weights, *backend_, log);
+  place_with_progress(weights, *backend_, *pool_, log);
   draft_ = std::make_unique<Decoder>(files.config, std::move(weights), *backend_, max_positions);
   return *draft_;
 }

@@ -11,6 +11,9 @@
 namespace llm {
 namespace {
 
+constexpr const char* kEmbedName = "model.embed_tokens.weight";
+constexpr const char* kHeadName = "lm_head.weight";
+
 bool ends_with(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
@@ -32,8 +35,8 @@ class CheckpointSource : public WeightSource {
         vectors_(num_vector_values(config)),
         log_(log) {}
 
-  ConstTensor matrix(const std::string& name, int64_t rows, int64_t cols) override {
-    return checked(name, Shape{rows, cols});
+  Matrix matrix(const std::string& module, int64_t rows, int64_t cols) override {
+    return {plain(module, rows, cols), nullptr};
   }
 
   const float* vector(const std::string& name, int64_t size) override {
@@ -46,27 +49,27 @@ class CheckpointSource : public WeightSource {
   /// As transformers 5 ties: a stored head that differs is used, a head alone serves both ends.
   Embeddings embeddings(int64_t vocab_size, int64_t hidden_size, bool tied) override {
     if (!tied) {
-      return {matrix(kEmbedName, vocab_size, hidden_size),
-              matrix(kHeadName, vocab_size, hidden_size)};
+      return {matrix(kEmbedModule, vocab_size, hidden_size),
+              matrix(kHeadModule, vocab_size, hidden_size)};
     }
     const bool has_table = checkpoint_.contains(kEmbedName);
     const bool has_head = checkpoint_.contains(kHeadName);
     if (!has_head || !has_table) {
-      const ConstTensor both = matrix(has_head ? kHeadName : kEmbedName, vocab_size, hidden_size);
-      return {both, both};
+      const Matrix both = matrix(has_head ? kHeadModule : kEmbedModule, vocab_size, hidden_size);
+      return {both, both, true};
     }
-    const ConstTensor table = matrix(kEmbedName, vocab_size, hidden_size);
+    const ConstTensor table = plain(kEmbedModule, vocab_size, hidden_size);
     const int64_t bytes = bytes_;
-    const ConstTensor head = matrix(kHeadName, vocab_size, hidden_size);
+    const ConstTensor head = plain(kHeadModule, vocab_size, hidden_size);
     if (same_bytes(table, head)) {
       bytes_ = bytes;  // a copy that is never read again
-      return {table, table};
+      return {{table, nullptr}, {table, nullptr}, true};
     }
     log_.warn(
         "{}: config.json ties the head to the embedding, but {} is stored and differs: the stored "
         "head is used",
         checkpoint_.file_of(kHeadName).string(), kHeadName);
-    return {table, head};
+    return {{table, nullptr}, {head, nullptr}, false};
   }
 
   int64_t bytes() const { return bytes_; }
@@ -96,6 +99,10 @@ class CheckpointSource : public WeightSource {
   }
 
  private:
+  ConstTensor plain(const std::string& module, int64_t rows, int64_t cols) {
+    return checked(module + ".weight", Shape{rows, cols});
+  }
+
   ConstTensor checked(const std::string& name, const Shape& expected) {
     if (!checkpoint_.contains(name)) refuse_missing(name, expected);
     const ConstTensor tensor = checkpoint_.tensor(name);

@@ -42,7 +42,7 @@ class RandomSource : public WeightSource {
         seed_(seed),
         pool_(pool) {}
 
-  ConstTensor matrix(const std::string&, int64_t rows, int64_t cols) override {
+  Matrix matrix(const std::string&, int64_t rows, int64_t cols) override {
     const Tensor tensor{matrices_->data() + used_, DType::kBF16, Shape{rows, cols}};
     used_ += tensor.bytes();
     LLM_CHECK(used_ <= matrices_->size(), "{} of {} bytes", used_, matrices_->size());
@@ -55,7 +55,7 @@ class RandomSource : public WeightSource {
         values[i] = to_bf16(draw(key, static_cast<uint64_t>(i)));
       }
     });
-    return tensor;
+    return {ConstTensor(tensor), nullptr};
   }
 
   const float* vector(const std::string& name, int64_t size) override {
@@ -69,8 +69,8 @@ class RandomSource : public WeightSource {
   }
 
   Embeddings embeddings(int64_t vocab_size, int64_t hidden_size, bool tied) override {
-    const ConstTensor table = matrix(kEmbedName, vocab_size, hidden_size);
-    return {table, tied ? table : matrix(kHeadName, vocab_size, hidden_size)};
+    const Matrix table = matrix(kEmbedModule, vocab_size, hidden_size);
+    return {table, tied ? table : matrix(kHeadModule, vocab_size, hidden_size), tied};
   }
 
   std::vector<std::shared_ptr<const void>> storage() const {
@@ -90,13 +90,13 @@ class RandomSource : public WeightSource {
 
 class ShapeSource : public WeightSource {
  public:
-  ConstTensor matrix(const std::string&, int64_t rows, int64_t cols) override {
-    return {nullptr, DType::kBF16, Shape{rows, cols}};
+  Matrix matrix(const std::string&, int64_t rows, int64_t cols) override {
+    return {ConstTensor{nullptr, DType::kBF16, Shape{rows, cols}}, nullptr};
   }
   const float* vector(const std::string&, int64_t) override { return nullptr; }
-  Embeddings embeddings(int64_t vocab_size, int64_t hidden_size, bool) override {
-    const ConstTensor table = matrix(kEmbedName, vocab_size, hidden_size);
-    return {table, table};
+  Embeddings embeddings(int64_t vocab_size, int64_t hidden_size, bool tied) override {
+    const Matrix table = matrix(kEmbedModule, vocab_size, hidden_size);
+    return {table, table, tied};
   }
 };
 

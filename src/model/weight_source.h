@@ -12,14 +12,20 @@ namespace llm {
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
-  /// A weight [rows, cols]; F32, F16 or BF16.
-  virtual ConstTensor matrix(const std::string& name, int64_t rows, int64_t cols) = 0;
+  /// A weight [rows, cols], and what it is to be packed from if it is.
+  struct Matrix {
+    Weight weight;
+    std::shared_ptr<const StoredMatrix> stored;
+  };
+  /// The weight of a module ("model.layers.0.mlp.up_proj").
+  virtual Matrix matrix(const std::string& module, int64_t rows, int64_t cols) = 0;
   /// A bias or norm weight [size] as float32.
   virtual const float* vector(const std::string& name, int64_t size) = 0;
-  /// Embedding table and weight of the head, each [vocab_size, hidden_size]; the same if tied.
+  /// Embedding table and weight of the head, each [vocab_size, hidden_size].
   struct Embeddings {
-    ConstTensor table;
-    ConstTensor head;
+    Matrix table;
+    Matrix head;
+    bool shared = false;  // the two are one matrix
   };
   virtual Embeddings embeddings(int64_t vocab_size, int64_t hidden_size, bool tied) = 0;
 };
@@ -52,7 +58,7 @@ class FloatStore {
   int64_t used_ = 0;
 };
 
-inline constexpr const char* kEmbedName = "model.embed_tokens.weight";
-inline constexpr const char* kHeadName = "lm_head.weight";
+inline constexpr const char* kEmbedModule = "model.embed_tokens";
+inline constexpr const char* kHeadModule = "lm_head";
 
 }  // namespace llm

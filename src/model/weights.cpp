@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "model/weight_source.h"
+#include "quant/stored_matrix.h"
 
 namespace llm {
 namespace {
@@ -18,12 +19,14 @@ class Assembler {
   DecoderWeights run() {
     const ModelConfig& c = config_;
     DecoderWeights w;
-    const auto [table, head] =
+    const auto [table, head, shared] =
         source_.embeddings(c.vocab_size, c.hidden_size, c.tie_word_embeddings);
-    w.embed_tokens.weight = table;
+    w.embed_tokens = {table.weight, table.stored};
+    w.tied = shared;
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) w.layers.push_back(layer(i));
     w.norm = norm("model.", "norm", c.hidden_size);
-    w.lm_head = Linear{"lm_head", {LinearPart{"lm_head", head, nullptr}}, c.hidden_size};
+    w.lm_head = Linear{
+        "lm_head", {LinearPart{"lm_head", head.weight, nullptr, head.stored}}, c.hidden_size};
     return w;
   }
 
@@ -59,9 +62,8 @@ class Assembler {
 
   LinearPart part(const std::string& prefix, const char* name, int64_t rows, int64_t cols,
                   bool bias) {
-    LinearPart part;
-    part.name = name;
-    part.weight = source_.matrix(prefix + name + ".weight", rows, cols);
+    const auto [weight, stored] = source_.matrix(prefix + name, rows, cols);
+    LinearPart part{name, weight, nullptr, stored};
     if (bias) part.bias = source_.vector(prefix + name + ".bias", rows);
     return part;
   }
@@ -75,48 +77,101 @@ class Assembler {
   WeightSource& source_;
 };
 
+/// Packs and places one module after the other.
+class Placer {
+ public:
+  Placer(DecoderWeights& weights, Backend& backend, ThreadPool& pool,
+         const std::function<void(int64_t)>& progress)
+      : weights_(weights), backend_(backend), pool_(pool), progress_(progress) {}
+
+  void run() {
+    place_embedding();
+    for (DecoderLayer& layer : weights_.layers) {
+      backend_.place(layer.input_layernorm);
+      place(layer.qkv_proj);
+      if (layer.q_norm) backend_.place(*layer.q_norm);
+      if (layer.k_norm) backend_.place(*layer.k_norm);
+      place(layer.o_proj);
+      backend_.place(layer.post_attention_layernorm);
+      place(layer.gate_up_proj);
+      place(layer.down_proj);
+    }
+    backend_.place(weights_.norm);
+    if (weights_.tied) {
+      LinearPart& head = weights_.lm_head.parts[0];
+      head.weight = weights_.embed_tokens.weight;
+      head.stored = nullptr;
+    } else {
+      place(weights_.lm_head);
+    }
+    backend_.finish();
+    if (backend_.copies_weights()) weights_.storage.clear();
+  }
+
+ private:
+  void place_embedding() {
+    Embedding& table = weights_.embed_tokens;
+    std::vector<std::shared_ptr<Buffer>> packed;
+    pack(table.weight, table.stored, packed);
+    const Weight host = table.weight;
+    backend_.place(table);
+    done(host);
+    keep(packed);
+  }
+
+  void place(Linear& linear) {
+    std::vector<std::shared_ptr<Buffer>> packed;
+    for (LinearPart& part : linear.parts) pack(part.weight, part.stored, packed);
+    const std::vector<LinearPart> host = linear.parts;
+    backend_.place(linear);
+    for (const LinearPart& part : host) done(part.weight);
+    keep(packed);
+  }
+
+  void pack(Weight& weight, std::shared_ptr<const StoredMatrix>& stored,
+            std::vector<std::shared_ptr<Buffer>>& packed) {
+    if (stored == nullptr) return;
+    packed.push_back(std::make_shared<Buffer>(stored->shape.bytes()));
+    weight = llm::pack(*stored, packed.back()->data(), pool_);
+    for (const ConstTensor& tensor : stored->tensors()) release(tensor);
+    stored = nullptr;
+    packs_ = true;
+  }
+
+  /// A matrix is where the backend wants it.
+  void done(const Weight& host) {
+    if (!backend_.copies_weights() && !packs_) return;
+    bytes_ += host.bytes();
+    if (progress_) progress_(bytes_);
+    if (backend_.copies_weights() && !host.is_packed()) release(host.plain());
+  }
+
+  void release(const ConstTensor& tensor) {
+    if (weights_.mapped) release_mapped_pages(tensor.data, tensor.bytes());
+  }
+
+  void keep(const std::vector<std::shared_ptr<Buffer>>& packed) {
+    if (backend_.copies_weights()) return;
+    weights_.storage.insert(weights_.storage.end(), packed.begin(), packed.end());
+  }
+
+  DecoderWeights& weights_;
+  Backend& backend_;
+  ThreadPool& pool_;
+  const std::function<void(int64_t)>& progress_;
+  int64_t bytes_ = 0;
+  bool packs_ = false;
+};
+
 }  // namespace
 
 DecoderWeights assemble_weights(const ModelConfig& config, WeightSource& source) {
   return Assembler(config, source).run();
 }
 
-void place_weights(DecoderWeights& weights, Backend& backend,
+void place_weights(DecoderWeights& weights, Backend& backend, ThreadPool& pool,
                    const std::function<void(int64_t)>& progress) {
-  if (!backend.copies_weights()) return;
-  int64_t done = 0;
-  const auto release = [&](const ConstTensor& host) {
-    done += host.bytes();
-    if (progress) progress(done);
-    if (weights.mapped) release_mapped_pages(host.data, host.bytes());
-  };
-  const auto place = [&](Linear& linear) {
-    const std::vector<LinearPart> host = linear.parts;
-    backend.place(linear);
-    for (const LinearPart& part : host) release(part.weight);
-  };
-  const ConstTensor table = weights.embed_tokens.weight;
-  backend.place(weights.embed_tokens);
-  release(table);
-  for (DecoderLayer& layer : weights.layers) {
-    backend.place(layer.input_layernorm);
-    place(layer.qkv_proj);
-    if (layer.q_norm) backend.place(*layer.q_norm);
-    if (layer.k_norm) backend.place(*layer.k_norm);
-    place(layer.o_proj);
-    backend.place(layer.post_attention_layernorm);
-    place(layer.gate_up_proj);
-    place(layer.down_proj);
-  }
-  backend.place(weights.norm);
-  LinearPart& head = weights.lm_head.parts[0];
-  if (head.weight.data == table.data) {
-    head.weight = weights.embed_tokens.weight;  // tied: one matrix serves both
-  } else {
-    place(weights.lm_head);
-  }
-  backend.finish();
-  weights.storage.clear();
+  Placer(weights, backend, pool, progress).run();
 }
 
 int64_t num_vector_values(const ModelConfig& c) {

@@ -33,8 +33,9 @@ struct DecoderWeights {
   std::vector<DecoderLayer> layers;
   Norm norm;
   Linear lm_head;
+  bool tied = false;  // lm_head's weight is embed_tokens'
 
-  /// Bytes of all distinct tensors.
+  /// Bytes of all distinct weights in the form that the kernels read.
   int64_t bytes = 0;
   /// Keeps the memory alive that the slots point into.
   std::vector<std::shared_ptr<const void>> storage;
@@ -42,15 +43,17 @@ struct DecoderWeights {
   bool mapped = false;
 };
 
-/// Puts every tensor where the backend's operations read it. Where it copies them, the host's pages
-/// are given back as it goes, and the storage at the end.
-/// `progress` hears how many bytes are done.
-void place_weights(DecoderWeights& weights, Backend& backend,
+/// Packs what is stored in another layout than the kernels read, and puts every tensor where the
+/// backend's operations read it, one module after the other. Pages of the files are given back as
+/// it goes; where the backend copies, all of the host's memory is.
+/// `progress` hears how many bytes are done, unless everything stays where it is.
+void place_weights(DecoderWeights& weights, Backend& backend, ThreadPool& pool,
                    const std::function<void(int64_t bytes)>& progress = nullptr);
 
-/// Maps a checkpoint's tensors to the slots. Weights stay where they are in the mapped files; norms
-/// and biases are widened to float32. Refuses (exit code 2) a missing tensor, and a name, dtype or
-/// shape other than the config implies, printing expected and actual.
+/// Maps a checkpoint's tensors to the slots. Plain weights stay where they are in the mapped files,
+/// quantized ones are left for place_weights() to pack; norms and biases are widened to float32.
+/// Refuses (exit code 2) a missing tensor, and a name, dtype or shape other than the config
+/// implies, printing expected and actual.
 DecoderWeights load_weights(const ModelConfig& config, std::shared_ptr<const Checkpoint> checkpoint,
                             const Log& log);
 

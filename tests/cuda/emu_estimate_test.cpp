@@ -32,7 +32,7 @@ int64_t launches_of_step(const ModelConfig& config, int32_t batch) {
   ThreadPool pool(1);
   const auto backend = make_cuda_backend(pool, {});
   DecoderWeights weights = random_weights(config, 1, pool);
-  place_weights(weights, *backend);
+  place_weights(weights, *backend, pool);
   Decoder decoder(config, std::move(weights), *backend, kContext);
   const auto blocks_each = static_cast<int32_t>(kv_blocks_for(kContext));
   KvCache cache = decoder.make_cache(int64_t{batch} * blocks_each, DType::kBF16);

@@ -33,12 +33,16 @@ class CpuBackend : public Backend {
 
  protected:
   void do_embed(Tensor hidden, const Embedding& table, const Batch& batch) override {
-    const int64_t width = table.weight.shape[1];
-    const int64_t row_bytes = width * bits_of(table.weight.dtype) / 8;
+    const int64_t width = table.weight.cols();
     for_rows(batch.num_tokens(), [&](int64_t row) {
-      const std::byte* from =
-          table.weight.data + batch.input_ids[static_cast<size_t>(row)] * row_bytes;
-      widen(hidden.as<float>() + row * width, from, table.weight.dtype, width);
+      float* to = hidden.as<float>() + row * width;
+      const int64_t id = batch.input_ids[static_cast<size_t>(row)];
+      if (table.weight.is_packed()) {
+        unpack_row(to, table.weight.packed(), id);
+      } else {
+        const ConstTensor& plain = table.weight.plain();
+        widen(to, plain.data + id * table.weight.row_bytes(), plain.dtype, width);
+      }
     });
   }
 

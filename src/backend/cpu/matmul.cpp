@@ -85,7 +85,7 @@ bool is_widened(WeightFormat format) {
 }
 
 int64_t row_bytes_of(const LinearPart& part) {
-  return part.weight.shape[1] * bits_of(part.weight.dtype) / 8;
+  return part.weight.row_bytes();
 }
 
 /// Steps of a weight row.
@@ -115,7 +115,7 @@ class Product {
   static WeightRows weight_rows(const Piece& piece, int source, int64_t first, int64_t outputs) {
     const LinearPart& part = *piece.sources[source];
     const int64_t row_bytes = row_bytes_of(part);
-    return {reinterpret_cast<const char*>(part.weight.data) + first * row_bytes, row_bytes,
+    return {reinterpret_cast<const char*>(part.weight.plain().data) + first * row_bytes, row_bytes,
             outputs};
   }
 
@@ -159,10 +159,10 @@ void Product::add(std::initializer_list<const LinearPart*> sources, int64_t colu
   int64_t bytes_per_output = 0;
   int s = 0;
   for (const LinearPart* source : sources) {
-    LLM_CHECK(source->weight.shape.rank() == 2 && source->weight.shape[1] == x_.k(),
-              "{} is {}, k = {}", source->name, to_string(source->weight.shape), x_.k());
+    LLM_CHECK(source->weight.cols() == x_.k(), "{} takes {}, k = {}", source->name,
+              source->weight.cols(), x_.k());
     piece.sources[s] = source;
-    piece.formats[s] = format_of(source->weight.dtype, x_.pairs());
+    piece.formats[s] = format_of(source->weight.plain().dtype, x_.pairs());
     piece.x[s] = operand(piece.formats[s]);
     bytes_per_output += row_bytes_of(*source);
     ++s;

@@ -11,11 +11,11 @@ namespace {
 
 /// The linear layers' weights; the head's are the embedding's.
 std::vector<ConstTensor> weights_of(const DecoderWeights& weights) {
-  std::vector<ConstTensor> all = {weights.lm_head.parts[0].weight};
+  std::vector<ConstTensor> all = {weights.lm_head.parts[0].weight.plain()};
   for (const DecoderLayer& layer : weights.layers) {
     for (const Linear* linear :
          {&layer.qkv_proj, &layer.o_proj, &layer.gate_up_proj, &layer.down_proj}) {
-      for (const LinearPart& part : linear->parts) all.push_back(part.weight);
+      for (const LinearPart& part : linear->parts) all.push_back(part.weight.plain());
     }
   }
   return all;
