@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/dtype.h"
+#include "quant/word_order.h"
 
 namespace llm {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 constexpr int64_t kAlignment = 64;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-/// Where in its word a column's code begins.
-int shift_of(CodeType type, int64_t column) {
-  const int64_t within = column % columns_per_word(type);
-  return static_cast<int>(within % 2 * 16 + within / 2 * bits_of(type));
-}
 
 }  // namespace
 
@@ -57,7 +52,8 @@ void unpack_row(float* to, const PackedMatrix& matrix, int64_t output) {
         (panel * shape.num_groups() + j / shape.group_size) * kPanelOutputs + lane;
     const int64_t word =
         (panel * shape.num_words() + j / columns_per_word(shape.type)) * kPanelOutputs + lane;
-    const uint32_t code = matrix.codes[word] >> shift_of(shape.type, j) & mask;
+    const uint32_t code =
+        matrix.codes[word] >> shift_in_word(shape.type, j % columns_per_word(shape.type)) & mask;
     float value;
     if (shape.type == CodeType::kF8E4M3) {
       value = to_float(F8E4M3{static_cast<uint8_t>(code)});

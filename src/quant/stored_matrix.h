@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/tensor.h"
@@ -42,7 +43,7 @@ enum class ZeroRule : uint8_t {
 
 struct StoredMatrix {
   StoredLayout layout = StoredLayout::kRows;
-  /// What it becomes. has_zeros and has_order follow from the tensors.
+  /// What it becomes; settle() sets has_zeros and has_order.
   PackedShape shape;
   int bits = 8;
   /// Rows that share a scale: more than one for blocks (128) and for one scale of all (n).
@@ -58,6 +59,11 @@ struct StoredMatrix {
   /// The tensors that are read.
   std::vector<ConstTensor> tensors() const;
 };
+
+/// Looks at what the tensors hold: sets has_zeros (false with `zero` where all zeros are equal) and
+/// has_order (g_idx is other than k / group_size). Returns what is wrong with scales (0, not finite)
+/// or g_idx (no such group, groups of other sizes); empty if nothing. Not for kPlainRows.
+std::string settle(StoredMatrix& from);
 
 /// Unpacks into `memory` of from.shape.bytes(), zero-filled and aligned to 64 bytes.
 PackedMatrix pack(const StoredMatrix& from, std::byte* memory, ThreadPool& pool);
