@@ -94,6 +94,7 @@ std::string rope_json(const RopeConfig& rope, bool with_theta) {
 std::string_view model_type_of(Architecture architecture) {
   switch (architecture) {
     case Architecture::kQwen3:
+    case Architecture::kQwen3Moe:
       return "qwen3";
     case Architecture::kQwen2:
       return "qwen2";

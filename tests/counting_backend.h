@@ -59,6 +59,7 @@ class CountingBackend : public Backend {
   void do_linear_add(Tensor, ConstTensor, const Linear&, const Batch&) override {}
   void do_norm_gate_up_silu(Tensor, ConstTensor, const Norm&, const Linear&,
                             const Batch&) override {}
+  void do_norm_moe(Tensor, const Norm&, const Moe&, const Batch&) override {}
   void do_norm_head(Tensor logits, ConstTensor hidden, const Norm&, const Linear&,
                     const Batch& batch) override {
     const int64_t vocab_size = logits.shape[1];
@@ -112,7 +113,8 @@ class CountingModel {
                        int64_t k) {
     Linear result{name, {}, k};
     for (const auto& [part, rows] : parts) {
-      result.parts.push_back({part, ConstTensor{nullptr, DType::kBF16, {rows, k}}, nullptr, nullptr});
+      result.parts.push_back(
+          {part, ConstTensor{nullptr, DType::kBF16, {rows, k}}, nullptr, nullptr});
     }
     return result;
   }

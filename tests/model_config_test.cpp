@@ -124,10 +124,7 @@ TEST_CASE("config: every plain fixture parses, every quantized one is refused by
     const JsonValue root = read_json_file(path);
     const std::string text = read_text_file(path, 1 << 20);
     const std::string message = refusal(text);
-    if (root.find("architectures")->array[0].string == "Qwen3MoeForCausalLM") {
-      check_contains(message, "\"Qwen3MoeForCausalLM\" is not supported");
-      ++mixtures;
-    } else if (const JsonValue* quantization = root.find("quantization_config")) {
+    if (const JsonValue* quantization = root.find("quantization_config")) {
       const std::string method = quantization->find("quant_method")->string;
       check_contains(message, "quant_method \"" + method + "\" can't be loaded yet");
       ++quantized;
@@ -137,17 +134,47 @@ TEST_CASE("config: every plain fixture parses, every quantized one is refused by
       CHECK(c.vocab_size == 320);
       CHECK(c.eos_token_ids == std::vector<int32_t>{319});
       CHECK(c.tie_word_embeddings == root.find("tie_word_embeddings")->boolean);
+      mixtures += c.moe ? 1 : 0;
       ++plain;
     }
   }
-  CHECK(plain == 9);
-  CHECK(mixtures == 2);
-  CHECK(quantized == 23);
+  CHECK(plain == 10);
+  CHECK(mixtures == 1);
+  CHECK(quantized == 24);
+}
+
+TEST_CASE("config: experts in both spellings, and which layers have them") {
+  const auto mixture = [](const std::string& more) {
+    return config(", \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32" + more,
+                  "Qwen3MoeForCausalLM");
+  };
+  const ModelConfig plain = parse(mixture(R"(, "num_experts": 8)"));
+  REQUIRE(plain.moe);
+  CHECK(plain.moe->num_experts == 8);
+  CHECK(plain.moe->num_experts_per_tok == 2);
+  CHECK(plain.moe->moe_intermediate_size == 32);
+  CHECK(!plain.moe->norm_topk_prob);
+  CHECK(plain.moe->is_sparse(0));
+  CHECK(plain.qk_norm);
+  const ModelConfig mixed = parse(
+      mixture(R"(, "num_local_experts": 8, "norm_topk_prob": true, "decoder_sparse_step": 2)"));
+  CHECK(mixed.moe->norm_topk_prob);
+  CHECK(!mixed.moe->is_sparse(0));
+  CHECK(mixed.moe->is_sparse(1));
+  const ModelConfig listed = parse(mixture(R"(, "num_experts": 8, "mlp_only_layers": [0])"));
+  CHECK(!listed.moe->is_sparse(0));
+  CHECK(!parse(mixture(R"(, "num_experts": 0)")).moe->is_sparse(0));
+  // An MLP of I becomes 8 of 32 and a router: 3 I H to (8 * 3 * 32 + 8) H.
+  CHECK(plain.num_parameters() - listed.num_parameters() ==
+        (8 * 3 * 32 + 8 - 3 * plain.intermediate_size) * plain.hidden_size);
+  check_contains(refusal(mixture(R"(, "num_experts": 1)")), "\"num_experts_per_tok\" is 2");
+  check_contains(refusal(mixture(R"(, "num_experts": 8, "mlp_only_layers": ["a"])")),
+                 "\"mlp_only_layers\" is \"a\"");
 }
 
 TEST_CASE("config: what isn't known stops, naming key and value") {
   check_contains(refusal(config("", "GemmaForCausalLM")), "\"GemmaForCausalLM\" is not supported");
-  check_contains(refusal(config("", "Qwen3MoeForCausalLM")), "Qwen3MoeForCausalLM");
+  check_contains(refusal(config("", "Qwen3MoeForCausalLM")), "\"num_local_experts\"");
   check_contains(refusal(config(", \"model_type\": \"llama\"")), "\"model_type\" is \"llama\"");
   check_contains(refusal(std::string("{\"architectures\": [], ") + kBase + "}"), "architectures");
   check_contains(refusal(std::string("{\"model_type\": \"bert\", ") + kBase + "}"), "\"bert\"");

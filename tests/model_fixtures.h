@@ -1,4 +1,4 @@
-// The shared fixtures with plain weights, and how far logits are apart.
+// The shared fixtures, and how far logits are apart.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include "backend/backend.h"
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -211,6 +212,33 @@ void Backend::norm_gate_up_silu(Tensor out, ConstTensor hidden, const Norm& norm
     return s;
   };
   observed(stage, out, [&] { do_norm_gate_up_silu(out, hidden, norm, linear, batch); });
+}
+
+void Backend::norm_moe(Tensor hidden, const Norm& norm, const Moe& moe, const Batch& batch,
+                       int64_t layer) {
+  const int64_t tokens = batch.num_tokens();
+  expect_shape("norm_moe", "hidden", hidden, {tokens, moe.gate.k});
+  expect_norm("norm_moe", norm, moe.gate.k);
+  LLM_CHECK(moe.top_k > 0 && moe.top_k <= moe.num_experts() && moe.gate.n() == moe.num_experts(),
+            "norm_moe: {} of {} experts, {} scores", moe.top_k, moe.num_experts(), moe.gate.n());
+  const auto stage = [&] {
+    Stage s = make_stage("norm+moe", batch, layer);
+    add_norm(s, norm, tokens);
+    add_linear(s, moe.gate, tokens);
+    const Expert& expert = moe.experts[0];
+    // Which experts the router chooses isn't known before; this many if it chose evenly.
+    const double unused = std::pow(
+        1.0 - static_cast<double>(moe.top_k) / static_cast<double>(moe.num_experts()), tokens);
+    s.weight_bytes +=
+        (1.0 - unused) * static_cast<double>(moe.num_experts()) *
+        static_cast<double>(expert.gate_up_proj.weight_bytes() + expert.down_proj.weight_bytes());
+    s.flop += 2.0 * static_cast<double>(tokens * moe.top_k * moe.gate.k) *
+              static_cast<double>(expert.gate_up_proj.n() + expert.down_proj.k);
+    s.activation_bytes = 3 * bytes_f32(tokens, moe.gate.k);
+    s.modules.push_back({"experts", {tokens, moe.gate.k}, {tokens, moe.gate.k}});
+    return s;
+  };
+  observed(stage, hidden, [&] { do_norm_moe(hidden, norm, moe, batch); });
 }
 
 void Backend::norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, const Linear& linear,

@@ -1,4 +1,4 @@
-// The seven operations of which a decoder is made. Every public operation checks its shapes once,
+// The operations of which a decoder is made. Every public operation checks its shapes once,
 // reports its stages to the observer, and calls the backend's own do_*.
 //
 // The layer that an operation belongs to serves only its report.
@@ -119,6 +119,9 @@ class Backend {
   void norm_gate_up_silu(Tensor out, ConstTensor hidden, const Norm& norm, const Linear& linear,
                          const Batch& batch, int64_t layer);
 
+  /// hidden[T, H] += moe(rms_norm(hidden)). The experts are summed in ascending order.
+  void norm_moe(Tensor hidden, const Norm& norm, const Moe& moe, const Batch& batch, int64_t layer);
+
   /// logits[R, V] = linear(rms_norm(hidden[logits_indices])).
   void norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, const Linear& linear,
                  const Batch& batch);
@@ -147,6 +150,7 @@ class Backend {
                              const Batch& batch) = 0;
   virtual void do_norm_gate_up_silu(Tensor out, ConstTensor hidden, const Norm& norm,
                                     const Linear& linear, const Batch& batch) = 0;
+  virtual void do_norm_moe(Tensor hidden, const Norm& norm, const Moe& moe, const Batch& batch) = 0;
   virtual void do_norm_head(Tensor logits, ConstTensor hidden, const Norm& norm,
                             const Linear& linear, const Batch& batch) = 0;
   virtual void do_sample(SampleTicket ticket, ConstTensor logits,

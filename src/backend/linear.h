@@ -73,6 +73,24 @@ struct Linear {
   }
 };
 
+/// One of a mixture's MLPs: down(silu(gate(x)) * up(x)).
+struct Expert {
+  Linear gate_up_proj;  // gate_proj, up_proj
+  Linear down_proj;
+};
+
+/// Mixture of experts: each token goes through the top_k experts that the router scores highest,
+///   out = sum over them of p[e] expert_e(x),  p = softmax(x W_gate^T) over all experts,
+/// divided by the sum of the chosen p where norm_topk_prob says so (Qwen3MoE, transformers).
+struct Moe {
+  Linear gate;  // the router: [num_experts, hidden_size]
+  std::vector<Expert> experts;
+  int64_t top_k = 0;
+  bool norm_topk_prob = false;
+
+  int64_t num_experts() const { return static_cast<int64_t>(experts.size()); }
+};
+
 /// Scale of an RMSNorm: y = x / sqrt(mean(x^2) + eps) * weight.
 struct Norm {
   std::string name;               // "input_layernorm"

@@ -102,9 +102,13 @@ Tensor Decoder::forward(const Batch& batch, KvCache& cache) {
     ops.norm_qkv(qkv, hidden, layer.input_layernorm, layer.qkv_proj, batch, i);
     ops.attention(mixed, qkv, attention_params(i), cache, batch);
     ops.linear_add(hidden, mixed, layer.o_proj, batch, i);
-    ops.norm_gate_up_silu(gated, hidden, layer.post_attention_layernorm, layer.gate_up_proj, batch,
-                          i);
-    ops.linear_add(hidden, gated, layer.down_proj, batch, i);
+    if (layer.moe) {
+      ops.norm_moe(hidden, layer.post_attention_layernorm, *layer.moe, batch, i);
+    } else {
+      ops.norm_gate_up_silu(gated, hidden, layer.post_attention_layernorm, layer.gate_up_proj,
+                            batch, i);
+      ops.linear_add(hidden, gated, layer.down_proj, batch, i);
+    }
   }
   ops.norm_head(logits, hidden, weights_.norm, weights_.lm_head, batch);
   return logits;

@@ -17,8 +17,9 @@ struct ArchitectureNames {
   std::string_view model_type;
 };
 
-constexpr std::array<ArchitectureNames, 3> kArchitectures = {{
+constexpr std::array<ArchitectureNames, 4> kArchitectures = {{
     {Architecture::kQwen3, "Qwen3ForCausalLM", "qwen3"},
+    {Architecture::kQwen3Moe, "Qwen3MoeForCausalLM", "qwen3_moe"},
     {Architecture::kQwen2, "Qwen2ForCausalLM", "qwen2"},
     {Architecture::kLlama, "LlamaForCausalLM", "llama"},
 }};
@@ -28,10 +29,12 @@ constexpr int64_t kMaxVocab = int64_t{1} << 22;
 constexpr int64_t kMaxWidth = int64_t{1} << 18;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxHeads = 1024;
+constexpr int64_t kMaxExperts = 4096;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
-constexpr std::string_view kSupported = "Qwen3ForCausalLM, Qwen2ForCausalLM or LlamaForCausalLM";
+constexpr std::string_view kSupported =
+    "Qwen3ForCausalLM, Qwen3MoeForCausalLM, Qwen2ForCausalLM or LlamaForCausalLM";
 
 /// From `architectures`, else from `model_type`; where both are set they must agree.
 Architecture parse_architecture(const ConfigReader& config) {
@@ -93,10 +96,11 @@ void refuse_other_layers(const ConfigReader& config, Architecture architecture) 
       config.refuse_value("partial_rotary_factor", *rotary, "1");
     }
   }
+  if (architecture == Architecture::kQwen3Moe) return;
   for (const char* key : {"num_experts", "num_local_experts"}) {
     const JsonValue* experts = config.find(key);
     if (experts != nullptr && !(experts->is_integer() && experts->integer == 0)) {
-      config.refuse_value(key, *experts, "a dense model: mixtures of experts are not supported");
+      config.refuse_value(key, *experts, "a dense model, which this architecture is");
     }
   }
 }
@@ -128,6 +132,29 @@ void parse_attention_shape(const ConfigReader& config, ModelConfig& c) {
   }
 }
 
+/// Qwen3Moe's experts. transformers 5 spells num_experts as num_local_experts.
+MoeConfig parse_moe(const ConfigReader& config, int64_t num_hidden_layers) {
+  MoeConfig moe;
+  const char* key = config.has("num_experts") ? "num_experts" : "num_local_experts";
+  moe.num_experts = config.required_integer(key, 0, kMaxExperts);
+  if (moe.num_experts > 0) {
+    moe.num_experts_per_tok = config.required_integer("num_experts_per_tok", 1, moe.num_experts);
+    moe.moe_intermediate_size = config.required_integer("moe_intermediate_size", 1, kMaxWidth);
+  }
+  moe.norm_topk_prob = config.boolean("norm_topk_prob").value_or(false);
+  moe.decoder_sparse_step = config.integer("decoder_sparse_step", 1, kMaxLayers).value_or(1);
+  if (const JsonValue* layers = config.find("mlp_only_layers")) {
+    if (!layers->is_array()) config.refuse_value("mlp_only_layers", *layers, "a list of layers");
+    for (const JsonValue& layer : layers->array) {
+      if (!layer.is_integer() || layer.integer < 0 || layer.integer >= num_hidden_layers) {
+        config.refuse_value("mlp_only_layers", layer, "numbers of layers");
+      }
+      moe.mlp_only_layers.push_back(layer.integer);
+    }
+  }
+  return moe;
+}
+
 void parse_biases(const ConfigReader& config, ModelConfig& c) {
   const bool attention_bias = config.boolean("attention_bias").value_or(false);
   switch (c.architecture) {
@@ -135,6 +162,7 @@ void parse_biases(const ConfigReader& config, ModelConfig& c) {
       c.qkv_bias = true;
       break;
     case Architecture::kQwen3:
+    case Architecture::kQwen3Moe:
       c.qkv_bias = c.o_bias = attention_bias;
       c.qk_norm = true;
       break;
@@ -161,14 +189,24 @@ bool can_load(std::string_view model_type, std::string_view quant_method) {
   return known && quant_method.empty();  // refuse_quantized() takes none
 }
 
+bool MoeConfig::is_sparse(int64_t layer) const {
+  return num_experts > 0 && (layer + 1) % decoder_sparse_step == 0 &&
+         std::find(mlp_only_layers.begin(), mlp_only_layers.end(), layer) == mlp_only_layers.end();
+}
+
 int64_t ModelConfig::num_parameters() const {
   const int64_t qkv = (q_size() + 2 * kv_size()) * (hidden_size + (qkv_bias ? 1 : 0));
   const int64_t o = q_size() * hidden_size + (o_bias ? hidden_size : 0);
   const int64_t mlp =
       3 * hidden_size * intermediate_size + (mlp_bias ? 2 * intermediate_size + hidden_size : 0);
   const int64_t norms = 2 * hidden_size + (qk_norm ? 2 * head_dim : 0);
+  int64_t mlps = num_hidden_layers * mlp;
+  for (int64_t i = 0; moe && i < num_hidden_layers; ++i) {
+    if (!moe->is_sparse(i)) continue;
+    mlps += moe->num_experts * (3 * moe->moe_intermediate_size + 1) * hidden_size - mlp;
+  }
   const int64_t embeddings = (tie_word_embeddings ? 1 : 2) * vocab_size * hidden_size;
-  return embeddings + num_hidden_layers * (qkv + o + mlp + norms) + hidden_size;
+  return embeddings + num_hidden_layers * (qkv + o + norms) + mlps + hidden_size;
 }
 
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
@@ -188,6 +226,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   c.max_position_embeddings = config.required_integer("max_position_embeddings", 1, kMaxPositions);
   parse_attention_shape(config, c);
   parse_biases(config, c);
+  if (c.architecture == Architecture::kQwen3Moe) c.moe = parse_moe(config, c.num_hidden_layers);
   c.rms_norm_eps = config.number("rms_norm_eps", 1e-12, 0.1).value_or(1e-6);
   c.tie_word_embeddings = config.boolean("tie_word_embeddings").value_or(false);
   c.eos_token_ids = config.token_ids("eos_token_id");

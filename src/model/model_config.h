@@ -11,7 +11,7 @@
 
 namespace llm {
 
-enum class Architecture { kQwen3, kQwen2, kLlama };
+enum class Architecture { kQwen3, kQwen3Moe, kQwen2, kLlama };
 
 /// "Qwen3ForCausalLM".
 std::string_view name_of(Architecture architecture);
@@ -32,6 +32,19 @@ struct RopeConfig {
   double attention_factor = 1.0;                // yarn: multiplies cos and sin
 };
 
+/// Mixture of experts in place of the MLP of some layers.
+struct MoeConfig {
+  int64_t num_experts = 0;
+  int64_t num_experts_per_tok = 0;
+  int64_t moe_intermediate_size = 0;
+  bool norm_topk_prob = false;  // the chosen experts' weights are divided by their sum
+  int64_t decoder_sparse_step = 1;
+  std::vector<int64_t> mlp_only_layers;
+
+  /// Whether this layer has experts, as transformers decides (modeling_qwen3_moe.py).
+  bool is_sparse(int64_t layer) const;
+};
+
 struct ModelConfig {
   Architecture architecture = Architecture::kQwen3;
   int64_t vocab_size = 0;
@@ -44,6 +57,7 @@ struct ModelConfig {
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   RopeConfig rope;
+  std::optional<MoeConfig> moe;
   bool tie_word_embeddings = false;
   bool qkv_bias = false;  // Qwen2 always, others by attention_bias
   bool o_bias = false;    // Llama and Qwen3 with attention_bias

@@ -50,14 +50,41 @@ class Assembler {
     layer.o_proj = {
         "o_proj", {part(attn, "o_proj", c.hidden_size, c.q_size(), c.o_bias)}, c.q_size()};
     layer.post_attention_layernorm = norm(prefix, "post_attention_layernorm", c.hidden_size);
-    layer.gate_up_proj = {"gate_up_proj",
-                          {part(mlp, "gate_proj", c.intermediate_size, c.hidden_size, c.mlp_bias),
-                           part(mlp, "up_proj", c.intermediate_size, c.hidden_size, c.mlp_bias)},
-                          c.hidden_size};
-    layer.down_proj = {"down_proj",
-                       {part(mlp, "down_proj", c.hidden_size, c.intermediate_size, c.mlp_bias)},
-                       c.intermediate_size};
+    if (c.moe && c.moe->is_sparse(i)) {
+      layer.moe = moe(mlp);
+    } else {
+      Expert dense = mlp_of(mlp, c.intermediate_size);
+      layer.gate_up_proj = std::move(dense.gate_up_proj);
+      layer.down_proj = std::move(dense.down_proj);
+    }
     return layer;
+  }
+
+  /// The three matrices of an MLP, a layer's or an expert's.
+  Expert mlp_of(const std::string& prefix, int64_t intermediate_size) {
+    const ModelConfig& c = config_;
+    return {{"gate_up_proj",
+             {part(prefix, "gate_proj", intermediate_size, c.hidden_size, c.mlp_bias),
+              part(prefix, "up_proj", intermediate_size, c.hidden_size, c.mlp_bias)},
+             c.hidden_size},
+            {"down_proj",
+             {part(prefix, "down_proj", c.hidden_size, intermediate_size, c.mlp_bias)},
+             intermediate_size}};
+  }
+
+  Moe moe(const std::string& prefix) {
+    const MoeConfig& c = *config_.moe;
+    Moe moe;
+    moe.gate = {"gate",
+                {part(prefix, "gate", c.num_experts, config_.hidden_size, false)},
+                config_.hidden_size};
+    for (int64_t e = 0; e < c.num_experts; ++e) {
+      moe.experts.push_back(
+          mlp_of(fmt::format("{}experts.{}.", prefix, e), c.moe_intermediate_size));
+    }
+    moe.top_k = c.num_experts_per_tok;
+    moe.norm_topk_prob = c.norm_topk_prob;
+    return moe;
   }
 
   LinearPart part(const std::string& prefix, const char* name, int64_t rows, int64_t cols,
@@ -93,8 +120,12 @@ class Placer {
       if (layer.k_norm) backend_.place(*layer.k_norm);
       place(layer.o_proj);
       backend_.place(layer.post_attention_layernorm);
-      place(layer.gate_up_proj);
-      place(layer.down_proj);
+      if (layer.moe) {
+        place(*layer.moe);
+      } else {
+        place(layer.gate_up_proj);
+        place(layer.down_proj);
+      }
     }
     backend_.place(weights_.norm);
     if (weights_.tied) {
@@ -126,6 +157,14 @@ class Placer {
     backend_.place(linear);
     for (const LinearPart& part : host) done(part.weight);
     keep(packed);
+  }
+
+  void place(Moe& moe) {
+    place(moe.gate);
+    for (Expert& expert : moe.experts) {
+      place(expert.gate_up_proj);
+      place(expert.down_proj);
+    }
   }
 
   void pack(Weight& weight, std::shared_ptr<const StoredMatrix>& stored,

@@ -24,8 +24,9 @@ struct DecoderLayer {
   std::optional<Norm> k_norm;
   Linear o_proj;
   Norm post_attention_layernorm;
-  Linear gate_up_proj;  // gate_proj, up_proj
+  Linear gate_up_proj;  // gate_proj, up_proj; nothing here and in down_proj where there is moe
   Linear down_proj;
+  std::optional<Moe> moe;
 };
 
 struct DecoderWeights {

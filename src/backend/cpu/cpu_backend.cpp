@@ -5,6 +5,7 @@
 
 #include "backend/cpu/attention.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/moe.h"
 #include "backend/cpu/row_kernels.h"
 
 namespace llm {
@@ -21,7 +22,8 @@ class CpuBackend : public Backend {
         isa_(isa),
         rows_(&row_kernels(isa)),
         matmul_(&matmul_kernels(isa)),
-        attention_(pool, *rows_) {}
+        attention_(pool, *rows_),
+        moe_(pool, *matmul_, act) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string isa() const override { return std::string(name_of(isa_)); }
@@ -70,6 +72,13 @@ class CpuBackend : public Backend {
            Epilogue::kSiluMul);
   }
 
+  void do_norm_moe(Tensor hidden, const Norm& norm, const Moe& moe, const Batch& batch) override {
+    const int64_t rows = batch.num_tokens();
+    const float* normed =
+        normed_rows(hidden.as<float>(), norm, rows, [](int64_t row) { return row; });
+    moe_.run(hidden.as<float>(), normed, rows, moe);
+  }
+
   void do_norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, const Linear& linear,
                     const Batch& batch) override {
     if (batch.num_logits() == 0) return;
@@ -93,9 +102,9 @@ class CpuBackend : public Backend {
     });
   }
 
-  /// packed_ = rms_norm of the rows hidden[row_of(0 .. count)].
+  /// rms_norm of the rows hidden[row_of(0 .. count)], valid until the next call.
   template <typename RowOf>
-  void pack_normed(const float* hidden, const Norm& norm, int64_t count, RowOf row_of) {
+  const float* normed_rows(const float* hidden, const Norm& norm, int64_t count, RowOf row_of) {
     const int64_t bytes = count * norm.size * static_cast<int64_t>(sizeof(float));
     if (normed_.size() < bytes) normed_ = Buffer(bytes);
     float* normed = reinterpret_cast<float*>(normed_.data());
@@ -103,6 +112,13 @@ class CpuBackend : public Backend {
       rows_->rms_norm(normed + row * norm.size, hidden + row_of(row) * norm.size, norm.weight,
                       norm.size, norm.eps);
     });
+    return normed;
+  }
+
+  /// packed_ = those rows.
+  template <typename RowOf>
+  void pack_normed(const float* hidden, const Norm& norm, int64_t count, RowOf row_of) {
+    const float* normed = normed_rows(hidden, norm, count, row_of);
     packed_.pack(*pool_, *matmul_, normed, count, norm.size, act_);
   }
 
@@ -112,6 +128,7 @@ class CpuBackend : public Backend {
   const RowKernels* rows_;
   const MatmulKernels* matmul_;
   CpuAttention attention_;
+  CpuMoe moe_;
   HostSamples samples_;
   Buffer normed_;
   PackedRows packed_;

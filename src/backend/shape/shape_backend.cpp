@@ -22,6 +22,7 @@ class ShapeBackend : public Backend {
   void do_linear_add(Tensor, ConstTensor, const Linear&, const Batch&) override {}
   void do_norm_gate_up_silu(Tensor, ConstTensor, const Norm&, const Linear&,
                             const Batch&) override {}
+  void do_norm_moe(Tensor, const Norm&, const Moe&, const Batch&) override {}
   void do_norm_head(Tensor, ConstTensor, const Norm&, const Linear&, const Batch&) override {}
   /// There are no numbers to choose by: every row gets id 0.
   void do_sample(SampleTicket ticket, ConstTensor, std::span<const SampleRow> rows) override {
