@@ -9,6 +9,9 @@
 //     BF16 dot path (BF16 weights, --act bf16, AVX-512 BF16):
 //       acc = vdpbf16ps(acc, (w[2p], w[2p+1]), (x[2p], x[2p+1])), p ascending
 //   outputs lie in the vector lanes, one step of x is broadcast, there is no reduction tree.
+//     packed weights (quant/packed_matrix.h), either path:
+//       every group of columns is a chain of its own from zero, with code - zero or the E4M3 value
+//       as weight, which float and BF16 hold exactly; acc = fma(scale, group, acc), ascending
 //   Cutting k into blocks is allowed where the accumulators are kept as float32 in between.
 //
 // LAYOUT. Plain weights are used where the checkpoint is mapped, row-major and at any alignment:

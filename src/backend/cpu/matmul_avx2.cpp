@@ -11,6 +11,7 @@ struct MatmulAvx2 : VecAvx2 {
   static constexpr int kTileRows = 6;
   static constexpr int kDirectVectors = 2;
   static constexpr int kDirectRows = 4;
+  static constexpr bool kHasPairTable = false;
 
   static U32 load_words(const void* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -30,6 +31,14 @@ struct MatmulAvx2 : VecAvx2 {
     const U32 packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x88);
     return _mm256_castps_si256(_mm256_cvtph_ps(_mm256_castsi256_si128(packed)));
   }
+  static U32 as_words(F32 v) { return _mm256_castps_si256(v); }
+  static U32 shift_right(U32 v, int n) { return _mm256_srli_epi32(v, n); }
+  static U32 shift_left(U32 v, int n) { return _mm256_slli_epi32(v, n); }
+  static U32 bits_and(U32 v, uint32_t mask) {
+    return _mm256_and_si256(v, _mm256_set1_epi32(static_cast<int>(mask)));
+  }
+  static U32 bits_or(U32 a, U32 b) { return _mm256_or_si256(a, b); }
+  static F32 from_ints(U32 v) { return _mm256_cvtepi32_ps(v); }
   static F32 div(F32 a, F32 b) { return _mm256_div_ps(a, b); }
   static F32 minus_abs(F32 v) { return _mm256_or_ps(v, _mm256_set1_ps(-0.0f)); }
   /// a where sign < 0, else b.

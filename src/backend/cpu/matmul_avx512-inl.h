@@ -3,6 +3,7 @@
 //   kPanelVectors x kTileRows  accumulators of the panel kernel
 //   kDirectVectors             vectors of outputs that the direct kernel takes in turn
 //   kDirectRows                most rows of x for the direct kernel
+//   kHasPairTable              less_15_as_bf16() and add_halves() are there
 //   transpose(p, stride, out)  kLanes words of kLanes rows: out[s] holds word s of every row
 #pragma once
 
@@ -24,6 +25,7 @@ struct MatmulAvx512 : VecAvx512 {
   static constexpr int kTileRows = 12;
   static constexpr int kDirectVectors = 1;
   static constexpr int kDirectRows = 8;
+  static constexpr bool kHasPairTable = true;
 
   static U32 load_words(const void* p) { return _mm512_loadu_si512(p); }
   static void store_words(uint32_t* p, U32 v) { _mm512_storeu_si512(p, v); }
@@ -36,6 +38,23 @@ struct MatmulAvx512 : VecAvx512 {
   }
   static U32 widen_low_halves(U32 v) {
     return _mm512_castps_si512(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)));
+  }
+  static U32 as_words(F32 v) { return _mm512_castps_si512(v); }
+  static U32 shift_right(U32 v, int n) { return _mm512_srli_epi32(v, static_cast<unsigned>(n)); }
+  static U32 shift_left(U32 v, int n) { return _mm512_slli_epi32(v, static_cast<unsigned>(n)); }
+  static U32 bits_and(U32 v, uint32_t mask) {
+    return _mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)));
+  }
+  static U32 bits_or(U32 a, U32 b) { return _mm512_or_si512(a, b); }
+  static F32 from_ints(U32 v) { return _mm512_cvtepi32_ps(v); }
+  static U32 add_halves(U32 a, U32 b) { return _mm512_add_epi16(a, b); }
+  /// BF16 of i - 15 for each half i, 0 .. 31.
+  static U32 less_15_as_bf16(U32 i) {
+    alignas(64) static constexpr uint16_t kTable[32] = {
+        0xc170, 0xc160, 0xc150, 0xc140, 0xc130, 0xc120, 0xc110, 0xc100, 0xc0e0, 0xc0c0, 0xc0a0,
+        0xc080, 0xc040, 0xc000, 0xbf80, 0x0000, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0,
+        0x40e0, 0x4100, 0x4110, 0x4120, 0x4130, 0x4140, 0x4150, 0x4160, 0x4170, 0x4180};
+    return _mm512_permutexvar_epi16(i, _mm512_load_si512(kTable));
   }
   static F32 div(F32 a, F32 b) { return _mm512_div_ps(a, b); }
   static F32 minus_abs(F32 v) { return _mm512_or_ps(v, _mm512_set1_ps(-0.0f)); }

@@ -11,6 +11,7 @@ struct MatmulGeneric : VecGeneric {
   static constexpr int kTileRows = 4;
   static constexpr int kDirectVectors = 2;
   static constexpr int kDirectRows = 2;
+  static constexpr bool kHasPairTable = false;
 
   static U32 load_words(const void* p) {
     U32 v;
@@ -37,6 +38,14 @@ struct MatmulGeneric : VecGeneric {
     const F32 scaled = as_floats((v & 0x7fffu) << 13) * set1(0x1p112f);
     const U32 special = U32(scaled >= set1(65536.0f)) & 0x7f800000u;
     return as_words(scaled) | special | ((v & 0x8000u) << 16);
+  }
+  static U32 shift_right(U32 v, int n) { return v >> n; }
+  static U32 shift_left(U32 v, int n) { return v << n; }
+  static U32 bits_and(U32 v, uint32_t mask) { return v & mask; }
+  static U32 bits_or(U32 a, U32 b) { return a | b; }
+  static F32 from_ints(U32 v) {
+    return F32{static_cast<float>(v[0]), static_cast<float>(v[1]), static_cast<float>(v[2]),
+               static_cast<float>(v[3])};
   }
   static F32 div(F32 a, F32 b) { return a / b; }
   static F32 minus_abs(F32 v) { return as_floats(as_words(v) | 0x80000000u); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "backend/cpu/matmul_kernels.h"
 #include "backend/cpu/vec_exp.h"
@@ -26,6 +27,14 @@ struct Dot {
     return V::dot(acc, w, x);
   }
 };
+
+}  // namespace
+}  // namespace llm
+
+#include "backend/cpu/packed_kernels-inl.h"
+
+namespace llm {
+namespace {
 
 /// What the 32-bit words of a weight row become: kSteps vectors, in order of k.
 template <typename V, WeightFormat kFormat>
@@ -68,6 +77,7 @@ struct Format<V, WeightFormat::kBF16Pairs> {
 constexpr int64_t kWordBytes = 4;
 
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 inline int64_t words_of(const WeightRows& w) { return (w.row_bytes + kWordBytes - 1) / kWordBytes; }
 
@@ -253,7 +263,8 @@ inline void words_of_x(uint32_t* to, const float* x, int64_t word, int64_t k) {
   constexpr int kFloats = V::kLanes * kPerWord;
   alignas(64) float values[kFloats] = {};
   const int64_t first = word * kPerWord;
-  std::memcpy(values, x + first, static_cast<size_t>(smaller(kFloats, k - first)) * sizeof(float));
+  std::memcpy(values, x + first,
+              static_cast<size_t>(larger(0, smaller(kFloats, k - first))) * sizeof(float));
   if constexpr (kRounding == Rounding::kNone) {
     std::memcpy(to, values, sizeof values);
   } else {
@@ -269,7 +280,7 @@ inline void words_of_x(uint32_t* to, const float* x, int64_t word, int64_t k) {
 
 template <typename V, Rounding kRounding>
 void pack_tile(uint32_t* to, const float* x, int64_t k, int64_t num_rows) {
-  const int64_t pairs = (k + 1) / 2;
+  const int64_t pairs = (k + kColumnUnit - 1) / kColumnUnit * kColumnUnit / 2;
   const int64_t steps = kRounding == Rounding::kBF16Pairs ? pairs : 2 * pairs;
   const int64_t size = steps * num_rows;
   alignas(64) uint32_t rows[V::kLanes][V::kLanes] = {};
@@ -334,6 +345,7 @@ constexpr MatmulKernels make_matmul_kernels() {
   fill_format<V, WeightFormat::kBF16>(table);
   if constexpr (V::kHasDot) fill_format<V, WeightFormat::kBF16Pairs>(table);
   fill_panel<V>(table);
+  fill_packed<V>(table);
   table.silu_mul = silu_mul<V>;
   return table;
 }

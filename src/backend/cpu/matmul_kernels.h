@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/cpu_info.h"
+#include "quant/packed_matrix.h"
 
 namespace llm {
 
@@ -43,6 +44,36 @@ using PanelTile = void (*)(float* out, int64_t out_stride, const uint32_t* panel
 /// Rows as panels [rows / panel_outputs][steps][panel_outputs], the last one filled up with zeros.
 using MakePanels = void (*)(uint32_t* panels, const WeightRows& w);
 
+/// Codes of packed weights and what they are multiplied as: floats, or pairs of BF16.
+constexpr int code_format(CodeType type, bool pairs) {
+  return 2 * static_cast<int>(type) + (pairs ? 1 : 0);
+}
+inline constexpr int kNumCodeFormats = 6;
+
+/// Some panels of a packed matrix (quant/packed_matrix.h).
+struct PackedRowsView {
+  const uint32_t* codes;  // [panels][words][16]
+  const float* scales;    // [panels][groups][16]
+  const uint8_t* zeros;   // [panels][groups][16], or null: `zero`
+  int32_t zero;
+  int64_t panels;
+  int64_t words;
+  int64_t groups;
+  int64_t words_per_group;
+};
+
+/// out[i][j] as DirectTile has it, of all outputs of the panels, those that fill them up included.
+using DirectPacked = void (*)(float* out, int64_t out_stride, const PackedRowsView& w,
+                              const uint32_t* x);
+
+/// Panels as MakePanels has them, of `outputs` (a multiple of panel_outputs) weights without their
+/// scales; zeros past the last panel.
+using MakeCodePanels = void (*)(uint32_t* panels, const PackedRowsView& w, int64_t outputs);
+
+/// The product from those panels: groups of a row are summed apart, scaled and added in order.
+using ScaledTile = void (*)(float* out, int64_t out_stride, const uint32_t* panels, int64_t outputs,
+                            const uint32_t* x, int64_t steps_per_word, const PackedRowsView& w);
+
 /// x[num_rows][k] as a tile [steps][num_rows]; `to` is written to its end and not past it.
 using PackTile = void (*)(uint32_t* to, const float* x, int64_t k, int64_t num_rows);
 
@@ -51,13 +82,17 @@ struct MatmulKernels {
   int tile_rows;          // rows of x that it takes at once, at most
   int direct_rows;        // most rows of x for which weights are read straight from the rows
   bool has_dot;           // BF16 weights and activations use kBF16Pairs
-  PackTile pack_floats;   // steps = k rounded up to even
+  PackTile pack_floats;   // steps = k rounded up to kColumnUnit
   PackTile pack_rounded;  // the same, values rounded to BF16
-  PackTile pack_pairs;    // rounded pairs: steps = (k + 1) / 2
+  PackTile pack_pairs;    // rounded pairs: half as many steps
   MakePanels make_panels[kNumWeightFormats];
   DirectTile direct[kNumWeightFormats][kMaxTileRows];  // [format][rows of x - 1]
   PanelTile panel_fma[kMaxTileRows];                   // [rows of x - 1]
   PanelTile panel_dot[kMaxTileRows];
+  MakeCodePanels make_code_panels[kNumCodeFormats];
+  DirectPacked direct_packed[kNumCodeFormats][kMaxTileRows];
+  ScaledTile scaled_fma[kMaxTileRows];
+  ScaledTile scaled_dot[kMaxTileRows];
   void (*silu_mul)(float* y, const float* gate, const float* up, int64_t n);
 };
 
