@@ -22,6 +22,33 @@ inline constexpr const char* kPlainFixtures[] = {
     "qwen3-f32",
 };
 
+/// Those with quantized weights and no experts.
+inline constexpr const char* kQuantizedFixtures[] = {
+    "awq-w4-g128",
+    "awq-w4-g64-skip",
+    "awq-w4-g64-untied-sharded",
+    "ct-fp8-block",
+    "ct-fp8-dynamic",
+    "ct-w4a16-actorder-g32",
+    "ct-w4a16-asym-g32",
+    "ct-w4a16-sym-g128",
+    "ct-w8a16-sym-g64",
+    "ct-w8a8-int8",
+    "fp8-block-bf16scale",
+    "fp8-block-f16scale-skip",
+    "fp8-block-partial",
+    "gptq-dynamic",
+    "gptq-legacy-asym-g32",
+    "gptq-qwen2-bias",
+    "gptq-w3-sym-g32",
+    "gptq-w4-asym-g32-zero0",
+    "gptq-w4-asym-g64-v2",
+    "gptq-w4-sym-actorder-g32",
+    "gptq-w4-sym-channel",
+    "gptq-w4-sym-g128",
+    "gptq-w8-sym-g128",
+};
+
 /// What the reference library made of one.
 struct Fixture {
   std::vector<int32_t> ids;

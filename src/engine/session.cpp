@@ -100,6 +100,10 @@ std::string shape_problem(const ModelConfig& c) {
                : fmt::format("{} is {}, but has to be a multiple of {} there", what, size,
                              kCudaWidthMultiple);
   };
+  if (c.quantization) {
+    return fmt::format("its weights are quantized ({}), which only the CPU computes",
+                       name_of(c.quantization->method));
+  }
   if (c.moe) return "it is a mixture of experts, which only the CPU computes";
   const int64_t group = c.num_attention_heads / c.num_key_value_heads;
   if (group > kCudaMaxGroup) {

@@ -1,11 +1,11 @@
 // A decoder's weights from a checkpoint: every name, dtype and shape compared with what the config
 // implies before anything is used.
-#include <array>
 #include <cstring>
 #include <set>
 
 #include "base/error.h"
 #include "io/json.h"
+#include "model/quantized_module.h"
 #include "model/weight_source.h"
 
 namespace llm {
@@ -31,12 +31,20 @@ class CheckpointSource : public WeightSource {
  public:
   CheckpointSource(const ModelConfig& config, const Checkpoint& checkpoint, const Log& log)
       : architecture_(config.architecture),
+        quantization_(config.quantization),
         checkpoint_(checkpoint),
         vectors_(num_vector_values(config)),
         log_(log) {}
 
   Matrix matrix(const std::string& module, int64_t rows, int64_t cols) override {
-    return {plain(module, rows, cols), nullptr};
+    const std::optional<QuantizedModule> quantized =
+        quantized_module(checkpoint_, quantization_, module, rows, cols);
+    if (!quantized) return {plain(module, rows, cols), nullptr};
+    used_.insert(quantized->tensors.begin(), quantized->tensors.end());
+    bytes_ += quantized->matrix->shape.bytes();
+    PackedMatrix slot;
+    slot.shape = quantized->matrix->shape;
+    return {slot, quantized->matrix};
   }
 
   const float* vector(const std::string& name, int64_t size) override {
@@ -108,8 +116,8 @@ class CheckpointSource : public WeightSource {
     const ConstTensor tensor = checkpoint_.tensor(name);
     const std::string file = checkpoint_.file_of(name).string();
     if (!is_plain_dtype(tensor.dtype)) {
-      refuse("{}: tensor \"{}\" is {}, expected F32, F16 or BF16{}", file, name,
-             name_of(tensor.dtype), quantization_hint(name));
+      refuse("{}: tensor \"{}\" is {}, expected F32, F16 or BF16", file, name,
+             name_of(tensor.dtype));
     }
     if (!(tensor.shape == expected)) {
       refuse("{}: tensor \"{}\" has shape {}, but config.json implies {}", file, name,
@@ -122,8 +130,6 @@ class CheckpointSource : public WeightSource {
 
   [[noreturn]] void refuse_missing(const std::string& name, const Shape& expected) const {
     const std::string folder = checkpoint_.files().front().path().parent_path().string();
-    const std::string hint = quantization_hint(name);
-    if (!hint.empty()) refuse("{}: tensor \"{}\" is missing{}", folder, name, hint);
     if (name == kHeadName) {
       refuse(
           "{}: tensor \"{}\" {} is missing, and config.json doesn't tie it to the embedding "
@@ -134,27 +140,8 @@ class CheckpointSource : public WeightSource {
            to_string(expected));
   }
 
-  /// What the tensors beside a module's weight say about its quantization; empty if nothing.
-  std::string quantization_hint(const std::string& name) const {
-    struct Mark {
-      std::string_view suffix;
-      std::string_view method;
-    };
-    constexpr std::array<Mark, 4> kMarks = {{{".qweight", "AWQ or GPTQ"},
-                                             {".weight_packed", "compressed-tensors"},
-                                             {".weight_scale_inv", "FP8"},
-                                             {".weight_scale", "compressed-tensors or FP8"}}};
-    const std::string module = name.substr(0, name.rfind('.'));
-    for (const auto& [suffix, method] : kMarks) {
-      if (checkpoint_.contains(module + std::string(suffix))) {
-        return fmt::format("; \"{}{}\" says that it is quantized ({}), which can't be loaded yet",
-                           module, suffix, method);
-      }
-    }
-    return {};
-  }
-
   Architecture architecture_;
+  std::optional<QuantConfig> quantization_;
   const Checkpoint& checkpoint_;
   FloatStore vectors_;
   const Log& log_;
@@ -169,6 +156,9 @@ DecoderWeights load_weights(const ModelConfig& config, std::shared_ptr<const Che
   CheckpointSource source(config, *checkpoint, log);
   DecoderWeights weights = assemble_weights(config, source);
   source.report_unused();
+  if (config.quantization && config.quantization->rounds_activations) {
+    log.detail("8-bit weights are used as they are, activations aren't rounded to 8 bits");
+  }
   weights.bytes = source.bytes();
   weights.mapped = true;
   weights.storage = {std::move(checkpoint), source.storage()};

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "io/config_reader.h"
+#include "model/quant_config_parse.h"
 #include "model/rope_parse.h"
 
 namespace llm {
@@ -61,18 +62,6 @@ Architecture parse_architecture(const ConfigReader& config) {
   refuse("{}: {} \"{}\" is not supported; expected {}", config.origin(),
          class_name ? "the architecture" : "the model_type",
          printable(class_name ? *class_name : *model_type), kSupported);
-}
-
-void refuse_quantized(const ConfigReader& config) {
-  for (const char* key : {"quantization_config", "compression_config"}) {
-    const JsonValue* value = config.find(key);
-    if (value == nullptr) continue;
-    const JsonValue* method = value->find_set("quant_method");
-    refuse(
-        "{}: \"{}\": quant_method {} can't be loaded yet; use the plain (BF16, F16 or F32) "
-        "checkpoint of this model",
-        config.origin(), key, method == nullptr ? "(missing)" : describe(*method));
-  }
 }
 
 /// Attention over a window, or other kinds of layers, would give other numbers.
@@ -186,7 +175,7 @@ bool can_load(std::string_view model_type, std::string_view quant_method) {
   const bool known =
       std::any_of(kArchitectures.begin(), kArchitectures.end(),
                   [&](const ArchitectureNames& names) { return names.model_type == model_type; });
-  return known && quant_method.empty();  // refuse_quantized() takes none
+  return known && (quant_method.empty() || quant_method_from_name(quant_method));
 }
 
 bool MoeConfig::is_sparse(int64_t layer) const {
@@ -214,7 +203,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   const ConfigReader config(root, origin);
   ModelConfig c;
   c.architecture = parse_architecture(config);
-  refuse_quantized(config);
+  c.quantization = parse_quant_config(config);
   refuse_other_layers(config, c.architecture);
   if (const auto act = config.string("hidden_act"); act && *act != "silu" && *act != "swish") {
     refuse("{}: \"hidden_act\" is \"{}\", expected \"silu\"", origin, printable(*act));

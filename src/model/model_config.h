@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/quant_config.h"
+
 namespace llm {
 
 enum class Architecture { kQwen3, kQwen3Moe, kQwen2, kLlama };
@@ -64,7 +66,7 @@ struct ModelConfig {
   bool mlp_bias = false;  // Llama
   bool qk_norm = false;   // Qwen3: RMSNorm over head_dim on q and k
   std::vector<int32_t> eos_token_ids;
-  std::string quant_method;  // empty: plain weights
+  std::optional<QuantConfig> quantization;  // nothing: plain weights
 
   /// Rows of q_proj: num_attention_heads * head_dim, which may differ from hidden_size.
   int64_t q_size() const { return num_attention_heads * head_dim; }

@@ -61,8 +61,8 @@ struct StoredMatrix {
 };
 
 /// Looks at what the tensors hold: sets has_zeros (false with `zero` where all zeros are equal) and
-/// has_order (g_idx is other than k / group_size). Returns what is wrong with scales (0, not finite)
-/// or g_idx (no such group, groups of other sizes); empty if nothing. Not for kPlainRows.
+/// has_order (g_idx is other than k / group_size). Returns what is wrong with scales (0, not
+/// finite) or g_idx (no such group, groups of other sizes); empty if nothing. Not for kPlainRows.
 std::string settle(StoredMatrix& from);
 
 /// Unpacks into `memory` of from.shape.bytes(), zero-filled and aligned to 64 bytes.
