@@ -52,8 +52,9 @@ std::string problem_of(CudaDevice& device) {
   device.free_bytes = static_cast<int64_t>(free_bytes);
   status = kernel_image_status();
   if (status == cudaErrorNoKernelImageForDevice) {
+    const std::string archs = LLM_CUDA_ARCHS;  // empty where kernels run on the host alone
     return fmt::format("this build has code for {}, but {} is {}: build with CUDA_ARCHS={}",
-                       LLM_CUDA_ARCHS, device.name, device.architecture,
+                       archs.empty() ? "no GPU" : archs, device.name, device.architecture,
                        device.architecture.substr(device.architecture.find('_') + 1));
   }
   if (status != cudaSuccess) {

@@ -370,7 +370,6 @@ TEST_CASE("get: command line and environment that can't be used") {
                "can't write");
   check_failed(hub, hub.call({"get", "qwen3-06b"}), 2, "did you mean qwen3-0.6b?");
   check_failed(hub, hub.call({"get", "../x"}), 2, "no model");
-  check_failed(hub, hub.call({"get", "qwen3-8b-awq"}), 2, "awq");
   check_failed(hub, hub.call({"get"}), 2, "MODEL is missing");
   CHECK(hub.server.count(kWeights) == 0);
 }

@@ -80,14 +80,44 @@ ExitCode inspect_file(const InspectOptions& options) {
   return print_report(report, options);
 }
 
+/// Counts the matrices of each quantized type, and lists the modules that stayed plain.
+void add_weight_types(InspectReport& report, const DecoderWeights& weights) {
+  const auto add = [&](const std::string& prefix, const Linear& linear) {
+    for (const LinearPart& part : linear.parts) {
+      if (part.weight.is_packed()) {
+        ++report.quantized_types[type_text(part.weight.packed().shape)];
+      } else {
+        report.plain_modules.push_back(prefix + part.name);
+      }
+    }
+  };
+  for (size_t i = 0; i < weights.layers.size(); ++i) {
+    const DecoderLayer& layer = weights.layers[i];
+    const std::string prefix = fmt::format("layers.{}.", i);
+    for (const Linear* linear :
+         {&layer.qkv_proj, &layer.o_proj, &layer.gate_up_proj, &layer.down_proj}) {
+      add(prefix, *linear);
+    }
+    if (!layer.moe) continue;
+    add(prefix, layer.moe->gate);
+    for (size_t e = 0; e < layer.moe->experts.size(); ++e) {
+      const std::string expert = fmt::format("{}experts.{}.", prefix, e);
+      add(expert, layer.moe->experts[e].gate_up_proj);
+      add(expert, layer.moe->experts[e].down_proj);
+    }
+  }
+  add("", weights.lm_head);
+}
+
 ExitCode inspect_folder(const InspectOptions& options) {
   const fs::path dir = resolve_model_dir(options.model);
   const ModelConfig config = load_model_config(dir);
   const auto checkpoint = std::make_shared<const Checkpoint>(Checkpoint::open(dir));
   // Compares every tensor's name, type and shape with the config.
-  load_weights(config, checkpoint, Log());
+  const DecoderWeights weights = load_weights(config, checkpoint, Log());
 
   InspectReport report;
+  add_weight_types(report, weights);
   report.name = dir.string();
   report.files = &checkpoint->files();
   report.config = config;

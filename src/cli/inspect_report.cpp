@@ -14,6 +14,21 @@
 namespace llm {
 namespace {
 
+/// "awq: 14 matrices 4-bit, groups of 64; plain: lm_head and 3 more".
+std::string quantization_text(const InspectReport& report) {
+  std::string text(name_of(report.config->quantization->method));
+  const char* separator = ": ";
+  for (const auto& [type, count] : report.quantized_types) {
+    text += fmt::format("{}{} matrices {}", separator, count, type);
+    separator = "; ";
+  }
+  if (report.plain_modules.empty()) return text;
+  text += "; plain: " + report.plain_modules.front();
+  const int64_t others = std::ssize(report.plain_modules) - 1;
+  if (others > 0) text += fmt::format(" and {} more (all with --json)", others);
+  return text;
+}
+
 using Json = nlohmann::ordered_json;
 
 /// The type of most of the bytes.
@@ -96,7 +111,8 @@ void append_config(std::string& out, const InspectReport& report) {
   append_line(out, "rms_norm_eps", fmt::format("{}", c.rms_norm_eps));
   append_line(out, "rope", rope_text(c.rope));
   append_line(out, "tie_word_embeddings", c.tie_word_embeddings ? "true" : "false");
-  append_line(out, "quantization", "none");
+  append_line(out, "quantization",
+              c.quantization ? quantization_text(report) : std::string("none"));
   const int64_t kv = kv_bytes_per_token(c, DType::kBF16);
   append_line(out, "KV cache",
               fmt::format("{} bytes per token in BF16 ({} in FP8 or INT8), {} at {} positions", kv,
@@ -195,9 +211,15 @@ std::string inspect_json(const InspectReport& report) {
   json["parameters"] = has_config ? report.config->num_parameters() : num_elements(report);
   json["bytes"] = total_bytes(report);
   json["dtype"] = main_dtype(report);
-  json["quant_method"] = nullptr;
-  json["bits"] = nullptr;
-  json["group_size"] = nullptr;
+  const QuantConfig* quant =
+      has_config && report.config->quantization ? &*report.config->quantization : nullptr;
+  json["quant_method"] = quant != nullptr ? Json(name_of(quant->method)) : Json();
+  json["bits"] = quant != nullptr && quant->bits ? Json(*quant->bits) : Json();
+  json["group_size"] = quant != nullptr && quant->group_size ? Json(*quant->group_size) : Json();
+  if (quant != nullptr) {
+    json["quantized_types"] = report.quantized_types;
+    json["plain_modules"] = report.plain_modules;
+  }
   json["vocab_size"] = has_config ? Json(report.config->vocab_size) : Json();
   json["kv_bytes_per_token"] =
       has_config ? Json(kv_bytes_per_token(*report.config, DType::kBF16)) : Json();

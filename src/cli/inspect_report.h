@@ -22,6 +22,10 @@ struct InspectReport {
 
   bool checked = false;
   std::vector<std::string> findings;  // of --check
+  /// How many matrices of the decoder's layers and the head are of each quantized type
+  /// ("4-bit, groups of 128"), and the modules that stayed plain ("layers.0.mlp.up_proj").
+  std::map<std::string, int64_t> quantized_types;
+  std::vector<std::string> plain_modules;
 };
 
 /// Bytes of all tensors.

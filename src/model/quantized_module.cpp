@@ -31,17 +31,17 @@ class Describer {
              : words         ? "qweight and weight"
                              : "weight_packed and weight");
     }
-    if (words) {
-      config_ && config_->method == QuantMethod::kGptq ? describe_gptq() : describe_awq();
-    } else if (packed) {
-      describe_packed_rows();
-    } else if (plain && is_coded(checkpoint_.tensor(name("weight")).dtype)) {
-      describe_rows();
-    } else {
+    if (!words && !packed && !(plain && is_coded(checkpoint_.tensor(name("weight")).dtype))) {
       refuse_scales_of_plain(plain);
       return std::nullopt;
     }
-    check_config();
+    check_method();
+    if (words) {
+      config_->method == QuantMethod::kGptq ? describe_gptq() : describe_awq();
+    } else {
+      packed ? describe_packed_rows() : describe_rows();
+    }
+    check_bits();
     if (const std::string problem = settle(stored_); !problem.empty()) {
       refuse("{}: module \"{}\": {}", file_of(used_.front()), module_, problem);
     }
@@ -107,11 +107,11 @@ class Describer {
 
   /// The group size that gives `groups` of them over k: the config's, else equal ones.
   void set_groups(const char* suffix, int64_t groups) {
-    int64_t size = config_ && config_->group_size ? *config_->group_size : 0;
+    int64_t size = config_->group_size.value_or(0);
     if (size < 0) size = k_;
     if (size == 0 || ceil_div(k_, size) != groups) {
       const bool even = groups > 0 && k_ % groups == 0;
-      if (!even || (config_ && config_->group_size)) {
+      if (!even || config_->group_size) {
         const std::string full = name(suffix);
         refuse("{}: tensor \"{}\" holds {} groups for {} inputs, expected {}", file_of(full), full,
                groups, k_,
@@ -157,10 +157,6 @@ class Describer {
   }
 
   void describe_awq() {
-    if (!config_) {
-      refuse("{}: tensor \"{}\" is quantized, but config.json has no \"quantization_config\"",
-             file_of(first()), first());
-    }
     stored_.layout = StoredLayout::kAwq;
     stored_.shape.type = CodeType::kU4;
     stored_.bits = 4;
@@ -231,8 +227,8 @@ class Describer {
     } else if (shape.rank() == 2 && shape[0] == n_ && (shape[1] == 1 || !is_block(shape))) {
       set_groups(suffix, shape[1]);
     } else {
-      const int64_t rows = config_ ? config_->block_rows : 128;
-      const int64_t cols = config_ ? config_->block_cols : 128;
+      const int64_t rows = config_->block_rows;
+      const int64_t cols = config_->block_cols;
       expect_shape(suffix, stored_.scales, {ceil_div(n_, rows), ceil_div(k_, cols)});
       stored_.scale_rows = rows;
       stored_.shape.group_size = std::min(cols, k_);
@@ -240,7 +236,7 @@ class Describer {
   }
 
   bool is_block(const Shape& shape) const {
-    return stored_.codes.dtype == DType::kF8E4M3 && config_ &&
+    return stored_.codes.dtype == DType::kF8E4M3 &&
            shape == Shape{ceil_div(n_, config_->block_rows), ceil_div(k_, config_->block_cols)};
   }
 
@@ -275,25 +271,26 @@ class Describer {
     }
   }
 
-  void check_config() const {
+  /// The tensors are of the method that the config says.
+  void check_method() const {
     if (!config_) {
       refuse("{}: tensor \"{}\" is quantized, but config.json has no \"quantization_config\"",
              file_of(first()), first());
     }
     const QuantMethod method = config_->method;
-    const bool words = has("qweight");
-    const bool fits = words ? method == QuantMethod::kAwq || method == QuantMethod::kGptq
-                      : has("weight_packed") ? method == QuantMethod::kCompressedTensors
-                                             : method == QuantMethod::kFp8 ||
-                                                   method == QuantMethod::kCompressedTensors;
-    if (!fits) {
-      refuse("{}: tensor \"{}\" is not of quant_method \"{}\", which config.json says",
-             file_of(first()), first(), name_of(method));
-    }
-    if (config_->bits && *config_->bits != stored_.bits) {
-      refuse("{}: tensor \"{}\" holds codes of {} bits, but config.json says {}", file_of(first()),
-             first(), stored_.bits, *config_->bits);
-    }
+    const bool is_rows = !has("qweight") && !has("weight_packed");
+    const bool fits = has("qweight") ? method == QuantMethod::kAwq || method == QuantMethod::kGptq
+                                     : method == QuantMethod::kCompressedTensors ||
+                                           (is_rows && method == QuantMethod::kFp8);
+    if (fits) return;
+    refuse("{}: tensor \"{}\" is not of quant_method \"{}\", which config.json says",
+           file_of(first()), first(), name_of(method));
+  }
+
+  void check_bits() const {
+    if (!config_->bits || *config_->bits == stored_.bits) return;
+    refuse("{}: tensor \"{}\" holds codes of {} bits, but config.json says {}", file_of(first()),
+           first(), stored_.bits, *config_->bits);
   }
 
   const Checkpoint& checkpoint_;
