@@ -287,8 +287,9 @@ mutants: setup
 # The readers and their fuzz targets, built apart with clang (tests/fuzz/).
 FUZZ_TARGETS := $(patsubst %.cpp,$(BUILD)/%,$(wildcard tests/fuzz/*_fuzz.cpp))
 FUZZ_LIB := $(patsubst %.cpp,$(BUILD)/%.o,$(filter src/base/% src/io/% src/text/%,$(SOURCES)) \
-  $(addprefix src/,model/model_config.cpp model/rope.cpp model/rope_parse.cpp cli/output.cpp \
-  cli/line_reader.cpp cli/tokenize_jsonl.cpp))
+  $(addprefix src/,model/model_config.cpp model/quant_config_parse.cpp model/rope.cpp \
+  model/rope_parse.cpp quant/quant_config.cpp cli/output.cpp cli/line_reader.cpp \
+  cli/tokenize_jsonl.cpp))
 fuzz-targets: $(FUZZ_TARGETS)
 $(FUZZ_TARGETS): LDFLAGS += -fsanitize=fuzzer
 $(FUZZ_TARGETS): $(BUILD)/%: $(BUILD)/%.o $(FUZZ_LIB)

@@ -17,8 +17,8 @@
 // LAYOUT. Plain weights are used where the checkpoint is mapped, row-major and at any alignment:
 // a square block (16 rows by 16 words of 32 bits) is transposed in registers. For few rows of x its
 // vectors are multiplied at once (direct); for more they go to a panel [steps][32 outputs] in a
-// scratch of the thread (L2), which all rows of x then pass. Types that must be unpacked anyway
-// (4-bit groups) are best stored as such panels on load: [n/16][k/8][16 outputs][8 values].
+// scratch of the thread (L2), which all rows of x then pass. Packed weights
+// (quant/packed_matrix.h) are such panels of 16 outputs already.
 //
 // WHY. scripts/layout_study, 2 cores of an AMD EPYC (Zen 4: 16-lane dot products and FMAs, one a
 // cycle), g++ 12.2, November 2026; BF16 weights, 2 threads, plain read bandwidth 36 GB/s, peak 463

@@ -11,7 +11,6 @@ struct MatmulAvx2 : VecAvx2 {
   static constexpr int kTileRows = 6;
   static constexpr int kDirectVectors = 2;
   static constexpr int kDirectRows = 4;
-  static constexpr bool kHasPairTable = false;
 
   static U32 load_words(const void* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

@@ -3,7 +3,6 @@
 //   kPanelVectors x kTileRows  accumulators of the panel kernel
 //   kDirectVectors             vectors of outputs that the direct kernel takes in turn
 //   kDirectRows                most rows of x for the direct kernel
-//   kHasPairTable              less_15_as_bf16() and add_halves() are there
 //   transpose(p, stride, out)  kLanes words of kLanes rows: out[s] holds word s of every row
 #pragma once
 
@@ -25,7 +24,6 @@ struct MatmulAvx512 : VecAvx512 {
   static constexpr int kTileRows = 12;
   static constexpr int kDirectVectors = 1;
   static constexpr int kDirectRows = 8;
-  static constexpr bool kHasPairTable = true;
 
   static U32 load_words(const void* p) { return _mm512_loadu_si512(p); }
   static void store_words(uint32_t* p, U32 v) { _mm512_storeu_si512(p, v); }

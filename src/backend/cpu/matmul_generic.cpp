@@ -11,7 +11,6 @@ struct MatmulGeneric : VecGeneric {
   static constexpr int kTileRows = 4;
   static constexpr int kDirectVectors = 2;
   static constexpr int kDirectRows = 2;
-  static constexpr bool kHasPairTable = false;
 
   static U32 load_words(const void* p) {
     U32 v;

@@ -66,7 +66,8 @@ struct Codes {
 /// What the vector instructions have for pairs of 4-bit codes: a table of the 31 values that code
 /// minus zero can take.
 template <typename V>
-requires V::kHasPairTable struct Codes<V, CodeType::kU4, true> {
+requires requires(typename V::U32 halves) { V::less_15_as_bf16(halves); }
+struct Codes<V, CodeType::kU4, true> {
   static constexpr int kColumns = 8;
   static constexpr int kSteps = 4;
   using U32 = typename V::U32;
