@@ -107,6 +107,11 @@ TEST_CASE("quantized module: GPTQ tensors that don't fit") {
   m.set("weight", DType::kBF16, {kN, kK}, 0);
   check_contains(m.refusal(config, kN, kK), "formats are mixed");
   m.drop("weight");
+  OneModule odd("gptq-odd");
+  odd.set("qweight", DType::kI32, {kK / 8, 324}, 0x55);
+  odd.set("qzeros", DType::kI32, {4, 40}, 0x77);
+  odd.set("scales", DType::kF16, {4, 324}, 0x3c);
+  check_contains(odd.refusal(config, 324, kK), "zeros of 324 outputs with 4 bits");
   check_contains(m.refusal(config_of(QuantMethod::kFp8, 4, 32), kN, kK),
                  "is not of quant_method \"fp8\"");
   check_contains(m.refusal(std::nullopt, kN, kK), "config.json has no \"quantization_config\"");

@@ -148,6 +148,10 @@ class Describer {
     expect_shape("qweight", stored_.codes, {k_ * stored_.bits / 32, n_});
     stored_.scales = float_tensor("scales");
     if (stored_.scales.shape.rank() != 2) expect_shape("scales", stored_.scales, {1, n_});
+    if (n_ * stored_.bits % 32 != 0) {
+      refuse("{}: module \"{}\": GPTQ's zeros of {} outputs with {} bits don't fill whole words",
+             file_of(first()), module_, n_, stored_.bits);
+    }
     set_groups("scales", stored_.scales.shape[0]);
     const int64_t groups = stored_.shape.num_groups();
     expect_shape("scales", stored_.scales, {groups, n_});
