@@ -226,13 +226,13 @@ class CudaBackend : public Backend {
     product(out.data, Epilogue::kSiluMul, normed(hidden, norm), linear, batch);
   }
 
-  /// Rows whose logits are wanted are few, and a prompt's last row must not depend on what else
-  /// the step holds.
   /// Refused when the model is opened.
   void do_norm_moe(Tensor, const Norm&, const Moe&, const Batch&) override {
     bug("norm_moe", "there are no experts on the GPU");
   }
 
+  /// Rows whose logits are wanted are few, and a prompt's last row must not depend on what else
+  /// the step holds.
   void do_norm_head(Tensor logits, ConstTensor hidden, const Norm& norm, const Linear& linear,
                     const Batch&) override {
     if (!replays_) {

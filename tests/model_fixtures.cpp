@@ -25,6 +25,46 @@ Fixture read_fixture(const std::filesystem::path& dir) {
   return f;
 }
 
+void check_float32(const std::filesystem::path& dir) {
+  const Fixture f = read_fixture(dir);
+  for (Isa isa : supported_isas()) {
+    CAPTURE(dir.filename());
+    CAPTURE(name_of(isa));
+    RunningModel model(dir, {.isa = isa});
+    CHECK(difference(model.logits(f.ids), f.logits).max <= 1e-3 * range(f.logits));
+    CHECK(model.greedy(f.ids, static_cast<int64_t>(f.greedy.size())) == f.greedy);
+  }
+}
+
+void check_bf16(const std::filesystem::path& dir) {
+  const Fixture f = read_fixture(dir);
+  for (Isa isa : supported_isas()) {
+    CAPTURE(dir.filename());
+    CAPTURE(name_of(isa));
+    RunningModel model(dir, {.isa = isa, .act = ActDType::kBF16, .kv_dtype = DType::kBF16});
+    const Difference d = difference(model.logits(f.ids), f.logits);
+    CHECK(d.max <= 1.5 * f.bf16_max);
+    CHECK(d.mean <= 1.5 * f.bf16_mean);
+  }
+}
+
+void check_same_bits_however_run(const std::filesystem::path& dir) {
+  const Fixture f = read_fixture(dir);
+  const std::vector<int64_t> single(f.ids.size(), 1);
+  for (Isa isa : supported_isas()) {
+    for (ActDType act : {ActDType::kF32, ActDType::kBF16}) {
+      CAPTURE(dir.filename());
+      CAPTURE(name_of(isa));
+      const DType kv = act == ActDType::kF32 ? DType::kF32 : DType::kBF16;
+      RunningModel model(dir, {.isa = isa, .threads = 1, .act = act, .kv_dtype = kv});
+      const Logits whole = model.logits(f.ids);
+      CHECK(same_bits(whole, model.logits(f.ids, single)));
+      RunningModel other(dir, {.isa = isa, .threads = 3, .act = act, .kv_dtype = kv});
+      CHECK(same_bits(whole, other.logits(f.ids)));
+    }
+  }
+}
+
 Difference difference(const Logits& got, const Logits& expected) {
   REQUIRE(got.size() == expected.size());
   Difference d;

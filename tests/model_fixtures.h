@@ -60,6 +60,14 @@ struct Fixture {
 
 Fixture read_fixture(const std::filesystem::path& dir);
 
+/// Float32 logits within 1e-3 of their range, and the greedy continuation, on every instruction
+/// set.
+void check_float32(const std::filesystem::path& dir);
+/// With 16-bit activations at most 1.5 times as far off as the reference's own BF16 run.
+void check_bf16(const std::filesystem::path& dir);
+/// Prefill at once, token by token and with other threads: the same bits.
+void check_same_bits_however_run(const std::filesystem::path& dir);
+
 struct Difference {
   double max = 0;
   double mean = 0;

@@ -23,33 +23,12 @@ using Json = nlohmann::json;
 
 TEST_CASE("plain fixtures: float32 logits and greedy continuation") {
   LLM_SKIP_WITHOUT_DATA("plain fixtures, f32");
-  for (const char* name : kPlainFixtures) {
-    const auto dir = shared_data() / "fixtures" / name;
-    const Fixture f = read_fixture(dir);
-    for (Isa isa : supported_isas()) {
-      CAPTURE(name);
-      CAPTURE(name_of(isa));
-      RunningModel model(dir, {.isa = isa});
-      CHECK(difference(model.logits(f.ids), f.logits).max <= 1e-3 * range(f.logits));
-      CHECK(model.greedy(f.ids, static_cast<int64_t>(f.greedy.size())) == f.greedy);
-    }
-  }
+  for (const char* name : kPlainFixtures) check_float32(shared_data() / "fixtures" / name);
 }
 
 TEST_CASE("plain fixtures: 16-bit activations stay within 1.5 times the reference's own") {
   LLM_SKIP_WITHOUT_DATA("plain fixtures, bf16");
-  for (const char* name : kPlainFixtures) {
-    const auto dir = shared_data() / "fixtures" / name;
-    const Fixture f = read_fixture(dir);
-    for (Isa isa : supported_isas()) {
-      CAPTURE(name);
-      CAPTURE(name_of(isa));
-      RunningModel model(dir, {.isa = isa, .act = ActDType::kBF16, .kv_dtype = DType::kBF16});
-      const Difference d = difference(model.logits(f.ids), f.logits);
-      CHECK(d.max <= 1.5 * f.bf16_max);
-      CHECK(d.mean <= 1.5 * f.bf16_mean);
-    }
-  }
+  for (const char* name : kPlainFixtures) check_bf16(shared_data() / "fixtures" / name);
 }
 
 TEST_CASE("own goldens: long prompts, other head groups, biases, rope types") {

@@ -32,14 +32,8 @@ class Weight {
   int64_t bytes() const { return is_packed() ? packed().shape.bytes() : plain().bytes(); }
   /// Bytes that a look-up of one row reads.
   int64_t row_bytes() const { return bytes() / rows(); }
-  /// Whether the two are one and the same matrix in memory.
-  bool is_same_memory(const Weight& other) const { return memory() == other.memory(); }
 
  private:
-  const void* memory() const {
-    return is_packed() ? static_cast<const void*>(packed().codes) : plain().data;
-  }
-
   std::variant<ConstTensor, PackedMatrix> value_;
 };
 

@@ -165,9 +165,10 @@ class Describer {
     stored_.shape.type = CodeType::kU4;
     stored_.bits = 4;
     stored_.zero = 8;
-    if (n_ % 8 != 0)
+    if (n_ % 8 != 0) {
       refuse("{}: module \"{}\": AWQ needs a multiple of 8 outputs, not {}", file_of(first()),
              module_, n_);
+    }
     stored_.codes = tensor("qweight", {DType::kI32});
     expect_shape("qweight", stored_.codes, {k_, n_ / 8});
     stored_.scales = float_tensor("scales");

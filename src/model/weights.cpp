@@ -179,9 +179,8 @@ class Placer {
 
   /// A matrix is where the backend wants it.
   void done(const Weight& host) {
-    if (!backend_.copies_weights() && !packs_) return;
     bytes_ += host.bytes();
-    if (progress_) progress_(bytes_);
+    if (progress_ && (backend_.copies_weights() || packs_)) progress_(bytes_);
     if (backend_.copies_weights() && !host.is_packed()) release(host.plain());
   }
 

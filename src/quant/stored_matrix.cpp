@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "quant/code_reader.h"
@@ -102,13 +103,13 @@ class PanelPacker {
   }
 
   uint32_t code_at(int64_t output, int64_t column) const {
-    if (column >= shape_.k) return meaningless(output);
+    if (column >= shape_.k) return padding_code(output);
     const int64_t channel = order_.empty() ? column : order_[static_cast<size_t>(column)];
     return stored_code(from_, output, channel);
   }
 
   /// The code of columns past the last, which means 0.
-  uint32_t meaningless(int64_t output) const {
+  uint32_t padding_code(int64_t output) const {
     if (!shape_.has_zeros) return static_cast<uint32_t>(from_.zero);
     return static_cast<uint32_t>(stored_zero(from_, output, shape_.num_groups() - 1));
   }
@@ -118,6 +119,9 @@ class PanelPacker {
   const PackedArrays& to_;
   const std::vector<int32_t>& order_;
 };
+
+// Smaller scales have no full precision; rows that small count as zeros.
+constexpr float kLeastScale = std::numeric_limits<float>::min();
 
 /// A row rounded to int8: scale = max|w| / 127, 1 for a row of zeros, NaN for one that isn't
 /// finite.
@@ -133,16 +137,17 @@ void round_row(const StoredMatrix& from, const PackedArrays& to, int64_t output,
     largest = std::max(largest, std::fabs(value));
     finite = finite && std::isfinite(value);
   }
-  if (!finite) values.assign(values.size(), 0.0f);
-  const float scale = !finite ? NAN : largest > 0 ? largest / 127.0f : 1.0f;
-  const float inverse = finite && largest > 0 ? 127.0f / largest : 1.0f;
+  const bool has_scale = finite && largest / 127.0f >= kLeastScale;
+  if (!has_scale) values.assign(values.size(), 0.0f);
+  const float scale = !finite ? NAN : has_scale ? largest / 127.0f : 1.0f;
   const int64_t panel = output / kPanelOutputs;
   const int64_t lane = output % kPanelOutputs;
   to.scales[panel * kPanelOutputs + lane] = scale;
   uint32_t* words = to.codes + panel * shape.num_words() * kPanelOutputs + lane;
   for (int64_t j = 0; j < shape.padded_k(); ++j) {
+    const float value = values[static_cast<size_t>(j)];
     const auto code =
-        static_cast<uint32_t>(std::lrint(values[static_cast<size_t>(j)] * inverse) + from.zero);
+        static_cast<uint32_t>((value == 0 ? 0 : std::lrint(value / scale)) + from.zero);
     words[j / 4 * kPanelOutputs] |= code << shift_in_word(shape.type, j % 4);
   }
 }
@@ -158,7 +163,7 @@ std::vector<ConstTensor> StoredMatrix::tensors() const {
 }
 
 std::string settle(StoredMatrix& from) {
-  for (int64_t output = 0; output < from.shape.n; ++output) {
+  for (int64_t output = 0; output < from.shape.n; output += from.scale_rows) {
     for (int64_t group = 0; group < from.shape.num_groups(); ++group) {
       const float scale = stored_scale(from, output, group);
       if (scale != 0.0f && std::isfinite(scale)) continue;

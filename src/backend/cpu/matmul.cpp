@@ -91,10 +91,8 @@ bool is_widened(WeightFormat format) {
   return format == WeightFormat::kF16 || format == WeightFormat::kBF16;
 }
 
-int64_t row_bytes_of(const LinearPart& part) { return part.weight.row_bytes(); }
-
 /// Panels of a packed matrix that begin with output `first` and hold `outputs`.
-PackedRowsView panels_of(const PackedMatrix& matrix, int64_t first, int64_t outputs) {
+PackedPanels panels_of(const PackedMatrix& matrix, int64_t first, int64_t outputs) {
   const PackedShape& shape = matrix.shape;
   const int64_t panel = first / kPanelOutputs;
   const int64_t words = shape.num_words();
@@ -139,7 +137,7 @@ class Product {
   bool direct() const { return x_.m() <= kernels_.direct_rows; }
   static WeightRows weight_rows(const Piece& piece, int source, int64_t first, int64_t outputs) {
     const LinearPart& part = *piece.sources[source].part;
-    const int64_t row_bytes = row_bytes_of(part);
+    const int64_t row_bytes = part.weight.row_bytes();
     return {reinterpret_cast<const char*>(part.weight.plain().data) + first * row_bytes, row_bytes,
             outputs};
   }
@@ -230,7 +228,7 @@ Source Product::source_of(const LinearPart& part) {
   } else {
     source.format = format_of(part.weight.plain().dtype, x_.pairs());
     source.x = operand(source.format);
-    source.steps = round_up(row_bytes_of(part), 4) / 4 * (is_widened(source.format) ? 2 : 1);
+    source.steps = round_up(part.weight.row_bytes(), 4) / 4 * (is_widened(source.format) ? 2 : 1);
   }
   return source;
 }
@@ -245,7 +243,7 @@ void Product::add(std::initializer_list<const LinearPart*> sources, int64_t colu
   int s = 0;
   for (const LinearPart* source : sources) {
     piece.sources[s++] = source_of(*source);
-    bytes_per_output += row_bytes_of(*source);
+    bytes_per_output += source->weight.row_bytes();
   }
   const int64_t threads = pool_.num_threads();
   int64_t per_task = round_up(piece.rows, threads * kTasksPerThread) / threads / kTasksPerThread;
@@ -340,7 +338,7 @@ void Product::multiply(const Piece& piece, int source, int64_t first, int64_t ou
 void Product::multiply_packed(const Source& from, int64_t first, int64_t outputs, size_t rows,
                               const uint32_t* words, const uint32_t* panels, float* out) const {
   const PackedMatrix& matrix = from.part->weight.packed();
-  const PackedRowsView w = panels_of(matrix, first, outputs);
+  const PackedPanels w = panels_of(matrix, first, outputs);
   if (direct()) {
     kernels_.direct_packed[from.code_format][rows - 1](out, kMaxChunk, w, words);
     return;

@@ -32,7 +32,6 @@ struct MatmulAvx2 : VecAvx2 {
   }
   static U32 as_words(F32 v) { return _mm256_castps_si256(v); }
   static U32 shift_right(U32 v, int n) { return _mm256_srli_epi32(v, n); }
-  static U32 shift_left(U32 v, int n) { return _mm256_slli_epi32(v, n); }
   static U32 bits_and(U32 v, uint32_t mask) {
     return _mm256_and_si256(v, _mm256_set1_epi32(static_cast<int>(mask)));
   }

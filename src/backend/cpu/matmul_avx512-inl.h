@@ -39,7 +39,6 @@ struct MatmulAvx512 : VecAvx512 {
   }
   static U32 as_words(F32 v) { return _mm512_castps_si512(v); }
   static U32 shift_right(U32 v, int n) { return _mm512_srli_epi32(v, static_cast<unsigned>(n)); }
-  static U32 shift_left(U32 v, int n) { return _mm512_slli_epi32(v, static_cast<unsigned>(n)); }
   static U32 bits_and(U32 v, uint32_t mask) {
     return _mm512_and_si512(v, _mm512_set1_epi32(static_cast<int>(mask)));
   }

@@ -39,7 +39,6 @@ struct MatmulGeneric : VecGeneric {
     return as_words(scaled) | special | ((v & 0x8000u) << 16);
   }
   static U32 shift_right(U32 v, int n) { return v >> n; }
-  static U32 shift_left(U32 v, int n) { return v << n; }
   static U32 bits_and(U32 v, uint32_t mask) { return v & mask; }
   static U32 bits_or(U32 a, U32 b) { return a | b; }
   static F32 from_ints(U32 v) {

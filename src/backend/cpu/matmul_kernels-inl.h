@@ -4,34 +4,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "backend/cpu/matmul_kernels.h"
-#include "backend/cpu/vec_exp.h"
-
-namespace llm {
-namespace {
-
-/// One step of the float path.
-template <typename V>
-struct Fma {
-  static typename V::F32 step(typename V::F32 acc, typename V::U32 w, typename V::U32 x) {
-    return V::fma(V::as_floats(w), V::as_floats(x), acc);
-  }
-};
-
-/// One step of the pair path.
-template <typename V>
-struct Dot {
-  static typename V::F32 step(typename V::F32 acc, typename V::U32 w, typename V::U32 x) {
-    return V::dot(acc, w, x);
-  }
-};
-
-}  // namespace
-}  // namespace llm
-
+#include "backend/cpu/matmul_steps-inl.h"
 #include "backend/cpu/packed_kernels-inl.h"
+#include "backend/cpu/vec_exp.h"
 
 namespace llm {
 namespace {
@@ -75,9 +52,6 @@ struct Format<V, WeightFormat::kBF16Pairs> {
 };
 
 constexpr int64_t kWordBytes = 4;
-
-inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 inline int64_t words_of(const WeightRows& w) { return (w.row_bytes + kWordBytes - 1) / kWordBytes; }
 

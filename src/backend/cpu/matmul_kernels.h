@@ -51,7 +51,7 @@ constexpr int code_format(CodeType type, bool pairs) {
 inline constexpr int kNumCodeFormats = 6;
 
 /// Some panels of a packed matrix (quant/packed_matrix.h).
-struct PackedRowsView {
+struct PackedPanels {
   const uint32_t* codes;  // [panels][words][16]
   const float* scales;    // [panels][groups][16]
   const uint8_t* zeros;   // [panels][groups][16], or null: `zero`
@@ -63,16 +63,16 @@ struct PackedRowsView {
 };
 
 /// out[i][j] as DirectTile has it, of all outputs of the panels, those that fill them up included.
-using DirectPacked = void (*)(float* out, int64_t out_stride, const PackedRowsView& w,
+using DirectPacked = void (*)(float* out, int64_t out_stride, const PackedPanels& w,
                               const uint32_t* x);
 
 /// Panels as MakePanels has them, of `outputs` (a multiple of panel_outputs) weights without their
 /// scales; zeros past the last panel.
-using MakeCodePanels = void (*)(uint32_t* panels, const PackedRowsView& w, int64_t outputs);
+using MakeCodePanels = void (*)(uint32_t* panels, const PackedPanels& w, int64_t outputs);
 
 /// The product from those panels: groups of a row are summed apart, scaled and added in order.
 using ScaledTile = void (*)(float* out, int64_t out_stride, const uint32_t* panels, int64_t outputs,
-                            const uint32_t* x, int64_t steps_per_word, const PackedRowsView& w);
+                            const uint32_t* x, int64_t steps_per_word, const PackedPanels& w);
 
 /// x[num_rows][k] as a tile [steps][num_rows]; `to` is written to its end and not past it.
 using PackTile = void (*)(uint32_t* to, const float* x, int64_t k, int64_t num_rows);

@@ -3,22 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/matmul_steps-inl.h"
 #include "quant/packed_matrix.h"
 
 namespace llm {
 namespace {
-
-/// A word of E4M3 bits as floats, one per lane: exponent and mantissa in place, the bias of 7 made
-/// 127 by a product that is exact for subnormals too.
-template <typename V>
-[[gnu::always_inline]] inline typename V::F32 widen_f8e4m3(typename V::U32 bits) {
-  const typename V::F32 magnitude =
-      V::mul(V::as_floats(V::shift_left(V::bits_and(bits, 0x7f), 20)), V::set1(0x1p120f));
-  return V::as_floats(
-      V::bits_or(V::as_words(magnitude), V::shift_left(V::bits_and(bits, 0x80), 24)));
-}
 
 /// How one word of codes becomes kSteps vectors of weights without their scale: floats, or pairs of
 /// BF16, which hold all of them exactly.
@@ -42,7 +34,7 @@ struct Codes {
 
   static F32 value(U32 code, F32 zeros) {
     if constexpr (kType == CodeType::kF8E4M3) {
-      return widen_f8e4m3<V>(code);
+      return V::widen_f8e4m3(code);
     } else {
       return V::sub(V::from_ints(code), zeros);
     }
@@ -68,7 +60,6 @@ struct Codes {
 template <typename V>
 requires requires(typename V::U32 halves) { V::less_15_as_bf16(halves); }
 struct Codes<V, CodeType::kU4, true> {
-  static constexpr int kColumns = 8;
   static constexpr int kSteps = 4;
   using U32 = typename V::U32;
 
@@ -97,9 +88,15 @@ constexpr int kVectorsPerPanel = static_cast<int>(kPanelOutputs) / V::kLanes;
 /// How far ahead of the codes in use they are asked for.
 constexpr int64_t kCodesAhead = 1024;  // words, 4 KiB
 
+/// Zeros of the vector of outputs whose scales begin there.
+template <typename C>
+auto zeros_at(const PackedPanels& w, int64_t scale_at) {
+  return C::zeros_of(w.zeros == nullptr ? nullptr : w.zeros + scale_at, w.zero);
+}
+
 /// One vector of outputs by kRows rows of x. `vector` counts them from the first panel on.
 template <typename V, typename C, typename Op, int kRows>
-inline void direct_codes(float* out, int64_t out_stride, const PackedRowsView& w, int64_t vector,
+inline void direct_codes(float* out, int64_t out_stride, const PackedPanels& w, int64_t vector,
                          const uint32_t* x) {
   const int64_t panel = vector / kVectorsPerPanel<V>;
   const int64_t lane = vector % kVectorsPerPanel<V> * V::kLanes;
@@ -109,10 +106,10 @@ inline void direct_codes(float* out, int64_t out_stride, const PackedRowsView& w
   int64_t word = 0;
   for (int64_t group = 0; group < w.groups; ++group) {
     const int64_t scale_at = (panel * w.groups + group) * kPanelOutputs + lane;
-    const auto zeros = C::zeros_of(w.zeros == nullptr ? nullptr : w.zeros + scale_at, w.zero);
+    const auto zeros = zeros_at<C>(w, scale_at);
     typename V::F32 acc[kRows];
     for (auto& a : acc) a = V::zero();
-    const int64_t end = word + w.words_per_group < w.words ? word + w.words_per_group : w.words;
+    const int64_t end = smaller(word + w.words_per_group, w.words);
     for (; word < end; ++word) {
       __builtin_prefetch(codes + kCodesAhead, 0, 2);
       typename V::U32 steps[C::kSteps];
@@ -132,35 +129,40 @@ inline void direct_codes(float* out, int64_t out_stride, const PackedRowsView& w
 }
 
 template <typename V, typename C, typename Op, int kRows>
-void direct_packed(float* out, int64_t out_stride, const PackedRowsView& w, const uint32_t* x) {
+void direct_packed(float* out, int64_t out_stride, const PackedPanels& w, const uint32_t* x) {
   for (int64_t vector = 0; vector < w.panels * kVectorsPerPanel<V>; ++vector) {
     direct_codes<V, C, Op, kRows>(out, out_stride, w, vector, x);
   }
 }
 
 template <typename V, typename C>
-void make_code_panels(uint32_t* panels, const PackedRowsView& w, int64_t outputs) {
+void make_code_panels(uint32_t* panels, const PackedPanels& w, int64_t outputs) {
   constexpr int64_t kOutputs = V::kPanelVectors * V::kLanes;
   for (int64_t output = 0; output < outputs; output += V::kLanes) {
     uint32_t* to = panels + output / kOutputs * kOutputs * w.words * C::kSteps + output % kOutputs;
     const int64_t panel = output / kPanelOutputs;
+    if (panel >= w.panels) {
+      const typename V::U32 none = {};
+      for (int64_t i = 0; i < w.words * C::kSteps; ++i) V::store_words(to + i * kOutputs, none);
+      continue;
+    }
     const int64_t lane = output % kPanelOutputs;
     const uint32_t* codes = w.codes + panel * w.words * kPanelOutputs + lane;
-    for (int64_t word = 0; word < w.words; ++word, codes += kPanelOutputs) {
-      typename V::U32 steps[C::kSteps] = {};
-      if (panel < w.panels) {
-        const int64_t at = (panel * w.groups + word / w.words_per_group) * kPanelOutputs + lane;
-        C::expand(V::load_words(codes),
-                  C::zeros_of(w.zeros == nullptr ? nullptr : w.zeros + at, w.zero), steps);
+    for (int64_t group = 0, word = 0; group < w.groups; ++group) {
+      const auto zeros = zeros_at<C>(w, (panel * w.groups + group) * kPanelOutputs + lane);
+      const int64_t end = smaller(word + w.words_per_group, w.words);
+      for (; word < end; ++word, codes += kPanelOutputs) {
+        typename V::U32 steps[C::kSteps];
+        C::expand(V::load_words(codes), zeros, steps);
+        for (int t = 0; t < C::kSteps; ++t, to += kOutputs) V::store_words(to, steps[t]);
       }
-      for (int t = 0; t < C::kSteps; ++t, to += kOutputs) V::store_words(to, steps[t]);
     }
   }
 }
 
 template <typename V, typename Op, int kRows>
 void scaled_tile(float* out, int64_t out_stride, const uint32_t* panels, int64_t outputs,
-                 const uint32_t* x, int64_t steps_per_word, const PackedRowsView& w) {
+                 const uint32_t* x, int64_t steps_per_word, const PackedPanels& w) {
   constexpr int kVectors = V::kPanelVectors;
   constexpr int kOutputs = kVectors * V::kLanes;
   const int64_t steps = w.words * steps_per_word;
@@ -172,7 +174,7 @@ void scaled_tile(float* out, int64_t out_stride, const uint32_t* panels, int64_t
       for (auto& of_vector : acc) {
         for (auto& a : of_vector) a = V::zero();
       }
-      const int64_t end = s + steps_per_group < steps ? s + steps_per_group : steps;
+      const int64_t end = smaller(s + steps_per_group, steps);
       for (; s < end; ++s) {
         typename V::U32 weights[kVectors];
         for (int v = 0; v < kVectors; ++v) {

@@ -79,7 +79,10 @@ struct VecAvx2 {
   }
   static F32 load_f8e4m3(const std::byte* p) {
     const __m128i raw = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
-    const __m256i u = _mm256_cvtepu8_epi32(raw);
+    return widen_f8e4m3(_mm256_cvtepu8_epi32(raw));
+  }
+  /// The same from the low bytes of words. The product is exact for subnormals too.
+  static F32 widen_f8e4m3(U32 u) {
     const __m256i magnitude = _mm256_slli_epi32(_mm256_and_si256(u, _mm256_set1_epi32(0x7f)), 20);
     const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(u, _mm256_set1_epi32(0x80)), 24);
     const __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(magnitude),

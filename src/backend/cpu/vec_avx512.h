@@ -73,7 +73,10 @@ struct VecAvx512 {
   }
   static F32 load_f8e4m3(const std::byte* p) {
     const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    const __m512i u = _mm512_cvtepu8_epi32(raw);
+    return widen_f8e4m3(_mm512_cvtepu8_epi32(raw));
+  }
+  /// The same from the low bytes of words. The product is exact for subnormals too.
+  static F32 widen_f8e4m3(U32 u) {
     const __m512i magnitude = _mm512_slli_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x7f)), 20);
     const __m512i sign = _mm512_slli_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x80)), 24);
     const __m512 value = _mm512_mul_ps(_mm512_castsi512_ps(magnitude),

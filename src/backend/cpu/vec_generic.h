@@ -72,6 +72,10 @@ struct VecGeneric {
   static F32 load_f8e4m3(const std::byte* p) {
     U32 u;
     for (int i = 0; i < kLanes; ++i) u[i] = static_cast<uint32_t>(p[i]);
+    return widen_f8e4m3(u);
+  }
+  /// The same from the low bytes of words. The product is exact for subnormals too.
+  static F32 widen_f8e4m3(U32 u) {
     const F32 magnitude = bits((u & 0x7fu) << 20) * 0x1p120f;  // bias 7 to 127
     U32 m;
     std::memcpy(&m, &magnitude, sizeof m);
